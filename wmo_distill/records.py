@@ -1,0 +1,208 @@
+"""The record of one episode and the vocabularies it uses. None means "not recorded"."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
+
+from wmo_distill.issues import Issue
+from wmo_distill.tokens import TokenCounts, TokenSpan, count_tokens
+
+
+class StopReason(StrEnum):
+    """Why the agent's episode ended."""
+
+    SUBMITTED = "submitted"
+    MAX_TURNS = "max_turns"
+    BUDGET = "budget"
+    CONTEXT_OVERFLOW = "context_overflow"
+    OUTPUT_TRUNCATED = "output_truncated"
+    PROVIDER_ERROR = "provider_error"
+    SESSION_DIED = "session_died"
+    CANCELLED = "cancelled"
+    NOT_RUN = "not_run"
+    ERROR = "error"
+    NO_ACTION = "no_action"
+    NO_TOOL_CALL = "no_tool_call"
+    UNPARSED_TOOL_CALL = "unparsed_tool_call"
+    UNKNOWN_DONE_REASON = "unknown_done_reason"
+    UNKNOWN = "unknown"
+
+
+class Completion(StrEnum):
+    """How far the agent got in declaring the task complete; terminus-2 asks back once."""
+
+    NONE = "none"
+    CLAIMED = "claimed"
+    CONFIRMED = "confirmed"
+
+
+class SpanSource(StrEnum):
+    """Which file the spans of a record were read from."""
+
+    RESULT = "result"
+    TRAJECTORY = "trajectory"
+    SINK = "sink"
+    VERIFIERS = "verifiers"
+    NONE = "none"
+
+
+class LogprobMode(StrEnum):
+    """Raw: before temperature and filters. Processed: after."""
+
+    RAW = "raw"
+    PROCESSED = "processed"
+    UNKNOWN = "unknown"
+
+
+class SegmentKind(StrEnum):
+    MAIN = "main"
+    SUBAGENT = "subagent"
+
+
+class GradedTests(BaseModel):
+    """What a test report says: `passed` of `resolved` tests; `unresolved` gave no verdict."""
+
+    model_config = ConfigDict(frozen=True)
+
+    passed: int = Field(ge=0)
+    resolved: int = Field(ge=0)
+    unresolved: int = Field(ge=0)
+
+    @property
+    def score(self) -> float | None:
+        """passed / resolved, None without a verdict."""
+        return self.passed / self.resolved if self.resolved else None
+
+
+class ScoreCell(BaseModel):
+    """A caller's grade of one trial, or of one of its steps."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    task_id: str
+    attempt: StrictInt
+    reward: StrictFloat | StrictInt | None = None
+    passed: StrictBool | None = None
+    artifact_dir: str
+    note: str = ""
+    infra_failed: StrictBool | None = None
+    tests: GradedTests | None = None
+    step_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the tokens were sampled; a log-probability means nothing without it."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    logprob_mode: LogprobMode = LogprobMode.UNKNOWN
+    policy_version: str | None = None
+    train_step: int | None = None
+    tokenizer: str | None = None
+    declared: tuple[str, ...] = ()
+    sampling: str | None = None
+    """Every recorded sampling argument, as JSON with sorted keys."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """One episode: a single-step trial, or one step of a multi-step trial."""
+
+    # identity
+    episode_id: str = ""
+    trial_id: str | None = None
+    trial_name: str = ""
+    step_name: str | None = None
+    step_index: int | None = None
+    task_id: str | None = None
+    task_checksum: str | None = None
+    source: str | None = None
+    job: str | None = None
+    attempt: int | None = None
+    group_id: str = ""
+    group_expected: int | None = None
+    regrade_of: str | None = None
+    artifact_dir: str = ""
+    # who
+    agent_name: str | None = None
+    agent_version: str | None = None
+    model_name: str | None = None
+    model_provider: str | None = None
+    # sampling
+    sampled_with: Sampling = field(default_factory=Sampling)
+    # grade
+    reward: float | None = None
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    trial_reward: float | None = None
+    passed: bool | None = None
+    reward_valid: bool | None = None
+    infra_failed: bool = False
+    tests: GradedTests | None = None
+    note: str = ""
+    # ending
+    stop_reason: StopReason | str | None = StopReason.UNKNOWN
+    reference_stop_reason: str | None = None
+    completion: Completion = Completion.NONE
+    exception_type: str | None = None
+    n_episodes: int | None = None
+    max_turns: int | None = None
+    # tokens
+    spans: tuple[TokenSpan, ...] = ()
+    segment_kinds: tuple[SegmentKind, ...] = ()
+    span_source: SpanSource = SpanSource.NONE
+    # trace
+    issues: tuple[Issue, ...] = ()
+    """A code once for each occurrence, sorted."""
+    compactions: tuple[int, ...] = ()
+    """call_index of the first call after each compaction."""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    agent_seconds: float | None = None
+    verifier_seconds: float | None = None
+    setup_seconds: float | None = None
+    cost_usd: float | None = None
+    cached_tokens: int | None = None
+
+    @cached_property
+    def counts(self) -> TokenCounts:
+        """Calls and tokens of the spans."""
+        return count_tokens(self.spans)
+
+    @property
+    def measured(self) -> bool:
+        """Graded, and the grade counts."""
+        return self.reward is not None and self.reward_valid is True
+
+    @property
+    def graded_score(self) -> float | None:
+        """Passed tests / resolved tests, None without a report."""
+        return None if self.tests is None else self.tests.score
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadTrial:
+    """What reading one trial directory gave: one record an episode, and the account of its calls.
+
+    calls_found == spans over all records + calls_dropped, checked before anything is written.
+    """
+
+    records: tuple[TrialRecord, ...]
+    calls_found: int
+    slow_reads: int = 0
+    """Documents that the fast reader left to the plain one."""
+
+    @property
+    def calls_dropped(self) -> dict[str, int]:
+        """Dropped calls by issue code."""
+        dropped: dict[str, int] = {}
+        for record in self.records:
+            for issue in record.issues:
+                if issue.drops_call:
+                    dropped[issue.value] = dropped.get(issue.value, 0) + 1
+        return dropped
