@@ -20,24 +20,48 @@ class Issue(StrEnum):
     RESULT_MISSING = "result_missing", "no result.json: the trial is running or was killed"
     RESULT_UNREADABLE = "result_unreadable", "result.json is no readable JSON trial result"
     RESULT_UNFINISHED = "result_unfinished", "result.json has no finished_at"
-    CHANGED_WHILE_READING = "changed_while_reading", "files changed during the read; read again next time"
-    CONFIG_UNREADABLE = "config_unreadable", "no readable trial config: cap and sampling are unknown"
+    CHANGED_WHILE_READING = (
+        "changed_while_reading",
+        "files changed during the read; read again next time",
+    )
+    CONFIG_UNREADABLE = (
+        "config_unreadable",
+        "no readable trial config: cap and sampling are unknown",
+    )
     AGENT_RESULT_MISSING = "agent_result_missing", "the result holds no agent_result object"
     STEP_DAMAGED = "step_damaged", "an element of step_results is no object"
-    AGENT_RESULT_BESIDE_STEPS = "agent_result_beside_steps", "agent_result and step_results both hold data; agent_result was used"
+    AGENT_RESULT_BESIDE_STEPS = (
+        "agent_result_beside_steps",
+        "agent_result and step_results both hold data; agent_result was used",
+    )
     DIRECTORY_MISSING = "directory_missing", "a cell names a directory that is not there"
 
     # token lists
     DETAILS_MISSING = "details_missing", "no rollout_details key"
     DETAILS_NULL = "details_null", "rollout_details is null"
-    DETAILS_EMPTY = "details_empty", "rollout_details is []: token collection was off, or nothing was sampled"
+    DETAILS_EMPTY = (
+        "details_empty",
+        "rollout_details is []: token collection was off, or nothing was sampled",
+    )
     DETAILS_DAMAGED = "details_damaged", "rollout_details is no list"
-    ENTRY_DAMAGED = "entry_damaged", "an element of rollout_details is no object, or one of its lists is no list"
+    ENTRY_DAMAGED = (
+        "entry_damaged",
+        "an element of rollout_details is no object, or one of its lists is no list",
+    )
     ENTRY_EMPTY = "entry_empty", "an element of rollout_details has none of the token lists"
-    NO_COMPLETION_IDS = "no_completion_ids", "an entry or sink holds no completion ids: no token evidence"
+    NO_COMPLETION_IDS = (
+        "no_completion_ids",
+        "an entry or sink holds no completion ids: no token evidence",
+    )
     LISTS_MISALIGNED = "lists_misaligned", "the lists of an entry differ in length"
-    TURNS_MISSING = "turns_missing", "fewer recorded calls than the trajectory has agent steps with ids"
-    REBUILT_FROM_TRAJECTORY = "rebuilt_from_trajectory", "misaligned lists were rebuilt from the trajectory"
+    TURNS_MISSING = (
+        "turns_missing",
+        "fewer recorded calls than the trajectory has agent steps with ids",
+    )
+    REBUILT_FROM_TRAJECTORY = (
+        "rebuilt_from_trajectory",
+        "misaligned lists were rebuilt from the trajectory",
+    )
     ALIGNED_BY_PROOF = "aligned_by_proof", "misaligned lists were aligned by their contents"
     TOKENS_FROM_TRAJECTORY = "tokens_from_trajectory", "the tokens come from the trajectory alone"
     EXTRA_UNPLACED = "extra_unplaced", "per-call extras could not be placed and were left out"
@@ -46,27 +70,63 @@ class Issue(StrEnum):
     # one call
     PROMPT_MISSING = "prompt_missing", "a call without a prompt was dropped", True
     PROMPT_EMPTY = "prompt_empty", "a call with an empty prompt was dropped", True
-    PROMPT_DAMAGED = "prompt_damaged", "a call whose prompt holds something that is no id was dropped", True
+    PROMPT_DAMAGED = (
+        "prompt_damaged",
+        "a call whose prompt holds something that is no id was dropped",
+        True,
+    )
     CALL_UNPLACED = "call_unplaced", "a call whose lists cannot be placed was dropped", True
-    CALL_NOT_SALVAGED = "call_not_salvaged", "a call was dropped with its trial under --no-salvage", True
-    CALL_WITHOUT_EVIDENCE = "call_without_evidence", "a call of an entry or sink without completion ids was dropped", True
+    CALL_NOT_SALVAGED = (
+        "call_not_salvaged",
+        "a call was dropped with its trial under --no-salvage",
+        True,
+    )
+    CALL_WITHOUT_EVIDENCE = (
+        "call_without_evidence",
+        "a call of an entry or sink without completion ids was dropped",
+        True,
+    )
     CALL_IN_CORRUPT_SINK = "call_in_corrupt_sink", "a line of a corrupt sink was dropped", True
-    COMPLETION_MISSING = "completion_missing", "a call's completion ids were not recorded: kept as context"
-    COMPLETION_DAMAGED = "completion_damaged", "a call's completion holds something that is no id: kept as context"
+    COMPLETION_MISSING = (
+        "completion_missing",
+        "a call's completion ids were not recorded: kept as context",
+    )
+    COMPLETION_DAMAGED = (
+        "completion_damaged",
+        "a call's completion holds something that is no id: kept as context",
+    )
     LOGPROBS_MISSING = "logprobs_missing", "a call has no log-probabilities"
-    LOGPROBS_LENGTH = "logprobs_length", "a call has another number of log-probabilities than ids: ids kept alone"
-    LOGPROBS_DAMAGED = "logprobs_damaged", "a call's log-probabilities hold something that is no number: ids kept alone"
+    LOGPROBS_LENGTH = (
+        "logprobs_length",
+        "a call has another number of log-probabilities than ids: ids kept alone",
+    )
+    LOGPROBS_DAMAGED = (
+        "logprobs_damaged",
+        "a call's log-probabilities hold something that is no number: ids kept alone",
+    )
     LOGPROB_NOT_FINITE = "logprob_not_finite", "one log-probability is null or not finite"
     LOGPROBS_ALL_ZERO = "logprobs_all_zero", "every log-probability of a call is 0: suspect, kept"
-    LOGPROB_POSITIVE = "logprob_positive", "a call holds a clearly positive log-probability: suspect, kept"
+    LOGPROB_POSITIVE = (
+        "logprob_positive",
+        "a call holds a clearly positive log-probability: suspect, kept",
+    )
 
     # sinks
     SINK_MISSING = "sink_missing", "no sink file: the trial's own tokens were used"
-    SINK_CORRUPT = "sink_corrupt", "the sink has a bad line or call order: the trial's own tokens were used"
+    SINK_CORRUPT = (
+        "sink_corrupt",
+        "the sink has a bad line or call order: the trial's own tokens were used",
+    )
     SINK_TORN_LINE = "sink_torn_line", "the sink's last line was torn and dropped"
     SINK_OUT_OF_ORDER = "sink_out_of_order", "sink lines out of order were sorted"
-    SINK_NOT_SPLIT = "sink_not_split", "one sink file for a multi-step trial: not split, the trial's own tokens were used"
-    RUN_TRACE_UNREADABLE = "run_trace_unreadable", "wmo-run.json is no readable object with a stop reason"
+    SINK_NOT_SPLIT = (
+        "sink_not_split",
+        "one sink file for a multi-step trial: not split, the trial's own tokens were used",
+    )
+    RUN_TRACE_UNREADABLE = (
+        "run_trace_unreadable",
+        "wmo-run.json is no readable object with a stop reason",
+    )
 
     # how the episode ended
     STOP_WORD_UNKNOWN = "stop_word_unknown", "the run trace's stop reason is no word of ours"
@@ -74,15 +134,24 @@ class Issue(StrEnum):
     TRAJECTORY_MISSING = "trajectory_missing", "no trajectory: the ending is unknown"
     TRAJECTORY_UNREADABLE = "trajectory_unreadable", "the trajectory is no readable ATIF document"
     CONTINUATION_MISSING = "continuation_missing", "a continuation file is missing or unreadable"
-    CONTINUATION_CYCLIC = "continuation_cyclic", "continuation files refer to each other in a circle"
-    CONTINUATION_ESCAPES = "continuation_escapes", "a continuation reference leads out of the agent directory"
+    CONTINUATION_CYCLIC = (
+        "continuation_cyclic",
+        "continuation files refer to each other in a circle",
+    )
+    CONTINUATION_ESCAPES = (
+        "continuation_escapes",
+        "a continuation reference leads out of the agent directory",
+    )
     TURNS_DISAGREE = "turns_disagree", "recorded turns and n_episodes do not fit each other"
     IMAGE_IN_MESSAGE = "image_in_message", "a message holds an image; its text was used"
     MAX_TURNS_UNKNOWN = "max_turns_unknown", "the trial's config cannot be read: cap unknown"
     MAX_TURNS_CONFLICT = "max_turns_conflict", "--max-turns differs from the trial's own config"
 
     # how it was sampled
-    DECLARED_CONFLICT = "declared_conflict", "a declared value differs from the recorded one, which was kept"
+    DECLARED_CONFLICT = (
+        "declared_conflict",
+        "a declared value differs from the recorded one, which was kept",
+    )
     SAMPLING_DAMAGED = "sampling_damaged", "a recorded sampling argument has the wrong type"
 
     # how it was graded

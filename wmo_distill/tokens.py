@@ -7,6 +7,7 @@ tokens however often a history is repeated. `prompt_token_ids` gives the whole p
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ def as_ids(values: Any) -> Ids:
     elif isinstance(values, np.ndarray):
         if values.ndim != 1 or values.dtype.kind not in "iu":
             raise ValueError(f"token ids: expected a flat list of integers, found {values.dtype}")
-        if values.size and not (0 <= values.min() and values.max() < ID_LIMIT):
+        if values.size and not (values.min() >= 0 and values.max() < ID_LIMIT):
             raise ValueError("token ids: expected integers in [0, 2^31)")
         array = values.astype(np.int32)
     else:
@@ -101,9 +102,7 @@ class TokenSpan:
         extra: str | None = None,
     ) -> None:
         prompt = as_ids(prompt_token_ids)
-        self._set(
-            call_index, segment, sampled_token_ids, sampled_logprobs, finish_reason, extra
-        )
+        self._set(call_index, segment, sampled_token_ids, sampled_logprobs, finish_reason, extra)
         self._before: TokenSpan | None = None
         self.prefix_len = 0
         self.prompt_suffix: Ids = prompt
@@ -265,7 +264,7 @@ def _fill_prompts(chain: list[TokenSpan]) -> None:
     Each continues the array of the one before where it extends it, so that reading every prompt
     of a chat takes memory linear in its tokens.
     """
-    for before, span in zip(chain, chain[1:], strict=False):
+    for before, span in pairwise(chain):
         prompt, history = before._prompt, before._history
         assert prompt is not None
         kept = min(span.prefix_len, prompt.size)
@@ -318,7 +317,7 @@ def count_tokens(spans: Sequence[TokenSpan]) -> TokenCounts:
             subagent += sum(lengths)
     first = [span for span in spans if span.segment == 0]
     output = sum(span.sampled.size for span in first)
-    total = sum(main)
+    total, longest = sum(main), max(main, default=0)
     return TokenCounts(
         n_calls=len(first),
         fragments=len(main),
@@ -327,7 +326,7 @@ def count_tokens(spans: Sequence[TokenSpan]) -> TokenCounts:
         total_tokens=total,
         prompt_tokens=sum(span.prompt_len for span in first),
         subagent_tokens=subagent,
-        expansion=total / max(main) if main and max(main) else None,
+        expansion=total / longest if longest else None,
     )
 
 

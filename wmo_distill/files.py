@@ -1,0 +1,178 @@
+"""The edge to the file system: what may be opened, and files that appear whole.
+
+Below a trial directory no symbolic link is followed and only regular files are opened, so neither
+a FIFO nor a link to elsewhere can hang a build or be read by it.
+"""
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+_T = TypeVar("_T")
+
+# Faults of network file systems and of interrupted calls, which a second try often does not meet.
+_TRANSIENT = {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY}
+
+
+class Absent(StrEnum):
+    """Why a file gave no value."""
+
+    MISSING = "missing"
+    UNREADABLE = "unreadable"
+
+
+def retried(action: Callable[[], _T]) -> _T:
+    """Do it again, up to four times, on a transient fault of the file system."""
+    for attempt in Retrying(
+        retry=retry_if_exception(lambda e: isinstance(e, OSError) and e.errno in _TRANSIENT),
+        stop=stop_after_attempt(4),
+        wait=wait_random_exponential(multiplier=0.05, max=1.0),
+        reraise=True,
+    ):
+        with attempt:
+            return action()
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFiles:
+    """The files below one trial directory, by POSIX path relative to it."""
+
+    root: Path
+
+    def open(self, relative: str) -> IO[bytes] | Absent:
+        """An unbuffered reader of a regular file that no symbolic link leads to."""
+        return _open_regular(self.root, relative)
+
+    def read(self, relative: str) -> bytes | Absent:
+        """The whole file."""
+        opened = self.open(relative)
+        if isinstance(opened, Absent):
+            return opened
+        with opened:
+            try:
+                return retried(opened.read)
+            except (OSError, MemoryError):
+                return Absent.UNREADABLE
+
+    def read_json(self, relative: str) -> Any | Absent:
+        """The JSON value of a file, by the one definition of readable JSON."""
+        data = self.read(relative)
+        return data if isinstance(data, Absent) else parse_json(data)
+
+    def is_dir(self, relative: str) -> bool:
+        """Whether a real directory, reached by no link, lies there."""
+        mode = _mode(self.root, relative)
+        return mode is not None and stat.S_ISDIR(mode)
+
+    def names(self, relative: str = "") -> list[str]:
+        """The names in a directory, sorted as UTF-8 bytes; none where there is no directory."""
+        if relative and not self.is_dir(relative):
+            return []
+        try:
+            return sorted(os.listdir(self.root / relative), key=os.fsencode)
+        except OSError:
+            return []
+
+    def stat(self, relative: str) -> os.stat_result | None:
+        """The state of a regular file that no link leads to."""
+        mode = _mode(self.root, relative)
+        if mode is None or not stat.S_ISREG(mode):
+            return None
+        try:
+            return os.lstat(self.root / relative)
+        except OSError:
+            return None
+
+
+def parse_json(data: bytes) -> Any | Absent:
+    """Strict UTF-8, one leading BOM skipped, what `json.loads` accepts within its limits."""
+    try:
+        return json.loads(data.decode("utf-8").removeprefix("\ufeff"))
+    except (ValueError, RecursionError, MemoryError):
+        return Absent.UNREADABLE
+
+
+def _mode(root: Path, relative: str) -> int | None:
+    """The mode of a path below root; None where it is missing or a link lies on the way."""
+    current = os.fspath(root)
+    mode = None
+    for part in relative.split("/"):
+        if part in ("", ".", ".."):
+            return None
+        if mode is not None and not stat.S_ISDIR(mode):
+            return None
+        current = os.path.join(current, part)
+        try:
+            mode = os.lstat(current).st_mode
+        except (OSError, ValueError):
+            return None
+        if stat.S_ISLNK(mode):
+            return stat.S_IFLNK
+    return mode
+
+
+def _open_regular(root: Path, relative: str) -> IO[bytes] | Absent:
+    mode = _mode(root, relative)
+    if mode is None:
+        return Absent.MISSING
+    if not stat.S_ISREG(mode):
+        return Absent.UNREADABLE
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        fd = retried(lambda: os.open(root / relative, flags))
+    except FileNotFoundError:
+        return Absent.MISSING
+    except OSError:
+        return Absent.UNREADABLE
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return Absent.UNREADABLE
+    return os.fdopen(fd, "rb", buffering=0)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; on success it is synced and takes that name."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb+") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, path)
+        sync_directory(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sync_directory(path: Path) -> None:
+    """Make a rename in this directory durable, where the system can."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(fd)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """A path as text that UTF-8 can hold; bytes that are not UTF-8 are written as \\xNN."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def plain_text(value: str) -> str:
+    """Text that UTF-8 can hold: lone surrogates of a JSON escape become U+FFFD."""
+    return value.encode("utf-8", "replace").decode("utf-8") if not value.isascii() else value

@@ -1,0 +1,1 @@
+"""Evidence to records: spans, ending, grade."""
