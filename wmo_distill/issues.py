@@ -1,10 +1,10 @@
-"""The closed set of things that can be wrong with a trial. A code stands once for each occurrence."""
+"""The closed set of things that can be wrong with a trial; a code stands once an occurrence."""
 
 from enum import StrEnum
 
 
 class Issue(StrEnum):
-    """An issue code; `meaning` says it in a line, `drops_call` whether it stands for a lost call."""
+    """An issue code; `meaning` says it in a line, `drops_call` that it stands for a lost call."""
 
     meaning: str
     drops_call: bool

@@ -1,0 +1,105 @@
+"""Recorded lists of numbers, read without trusting them."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, Logprobs, common_prefix, frozen
+
+
+@dataclass(frozen=True, slots=True)
+class IdRow:
+    """One recorded list of ids: the first `shared` ids of the row before, then `delta`.
+
+    `delta` is None where the list was null (`missing`) or held something that is no id.
+    """
+
+    shared: int
+    delta: Ids | None
+    missing: bool = False
+
+    @property
+    def size(self) -> int:
+        return 0 if self.delta is None else self.shared + self.delta.size
+
+
+@dataclass(frozen=True, slots=True)
+class LogprobRow:
+    """One recorded list of log-probabilities, NaN at its `nulls`.
+
+    `values` is None where the list was null (`missing`) or held something that is no number.
+    """
+
+    values: Logprobs | None
+    nulls: int = 0
+    missing: bool = False
+
+
+MISSING_IDS = IdRow(0, None, missing=True)
+DAMAGED_IDS = IdRow(0, None)
+MISSING_LOGPROBS = LogprobRow(None, missing=True)
+DAMAGED_LOGPROBS = LogprobRow(None)
+
+
+def id_row(value: Any) -> IdRow:
+    """A list of ids that stands alone."""
+    if value is None:
+        return MISSING_IDS
+    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
+        return DAMAGED_IDS
+    if value and not (min(value) >= 0 and max(value) < ID_LIMIT):
+        return DAMAGED_IDS
+    return IdRow(0, frozen(np.array(value, np.int32)))
+
+
+def logprob_row(value: Any) -> LogprobRow:
+    """A list of log-probabilities; integers too large for a float read as infinite."""
+    if value is None:
+        return MISSING_LOGPROBS
+    if not isinstance(value, list):
+        return DAMAGED_LOGPROBS
+    if not set(map(type, value)) <= {int, float, type(None)}:
+        return DAMAGED_LOGPROBS
+    nulls = value.count(None)
+    return LogprobRow(frozen(np.array([_number(x) for x in value], np.float64)), nulls)
+
+
+def _number(value: float | None) -> float:
+    if value is None:
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def shared_rows(rows: list[IdRow]) -> list[IdRow]:
+    """Rows that stand alone, each made to share the leading ids of the row before."""
+    linked: list[IdRow] = []
+    before: Ids = NO_IDS
+    for row in rows:
+        if row.delta is None:
+            linked.append(row)
+            before = NO_IDS
+            continue
+        shared = common_prefix(before, row.delta)
+        linked.append(IdRow(shared, row.delta[shared:]))
+        before = row.delta
+    return linked
+
+
+def whole_rows(rows: list[IdRow]) -> list[Ids | None]:
+    """Every row in full, None for one that is missing or damaged."""
+    whole: list[Ids | None] = []
+    before: Ids = NO_IDS
+    for row in rows:
+        if row.delta is None:
+            whole.append(None)
+            before = NO_IDS
+            continue
+        ids = np.concatenate([before[: row.shared], row.delta]) if row.shared else row.delta
+        whole.append(ids)
+        before = ids
+    return whole
