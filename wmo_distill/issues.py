@@ -34,6 +34,10 @@ class Issue(StrEnum):
         "agent_result_beside_steps",
         "agent_result and step_results both hold data; agent_result was used",
     )
+    STEPS_NOT_RECORDED = (
+        "steps_not_recorded",
+        "step directories lie here, but no result records their steps: they were not read",
+    )
     DIRECTORY_MISSING = "directory_missing", "a cell names a directory that is not there"
 
     # token lists
@@ -153,6 +157,11 @@ class Issue(StrEnum):
         "a declared value differs from the recorded one, which was kept",
     )
     SAMPLING_DAMAGED = "sampling_damaged", "a recorded sampling argument has the wrong type"
+
+    SAMPLING_VARIES = (
+        "sampling_varies",
+        "a sampling argument differs between the calls of a sink: left null",
+    )
 
     # how it was graded
     REWARDS_MISSING = "rewards_missing", "the result holds no rewards"

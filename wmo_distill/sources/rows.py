@@ -11,13 +11,14 @@ from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, Logprobs, common_prefix, f
 
 @dataclass(frozen=True, slots=True)
 class IdRow:
-    """One recorded list of ids: the first `shared` ids of the row before, then `delta`.
+    """One recorded list of ids: the first `shared` ids of the row `before`, then `delta`.
 
     `delta` is None where the list was null (`missing`) or held something that is no id.
     """
 
     shared: int
     delta: Ids | None
+    before: "IdRow | None" = None
     missing: bool = False
 
     @property
@@ -78,28 +79,33 @@ def _number(value: float | None) -> float:
 def shared_rows(rows: list[IdRow]) -> list[IdRow]:
     """Rows that stand alone, each made to share the leading ids of the row before."""
     linked: list[IdRow] = []
-    before: Ids = NO_IDS
+    before: IdRow | None = None
+    ids: Ids = NO_IDS
     for row in rows:
         if row.delta is None:
             linked.append(row)
-            before = NO_IDS
+            before = None
             continue
-        shared = common_prefix(before, row.delta)
-        linked.append(IdRow(shared, row.delta[shared:]))
-        before = row.delta
+        shared = 0 if before is None else common_prefix(ids, row.delta)
+        linked.append(IdRow(shared, row.delta[shared:], before))
+        before, ids = linked[-1], row.delta
     return linked
 
 
-def whole_rows(rows: list[IdRow]) -> list[Ids | None]:
-    """Every row in full, None for one that is missing or damaged."""
-    whole: list[Ids | None] = []
-    before: Ids = NO_IDS
-    for row in rows:
-        if row.delta is None:
-            whole.append(None)
-            before = NO_IDS
-            continue
-        ids = np.concatenate([before[: row.shared], row.delta]) if row.shared else row.delta
-        whole.append(ids)
-        before = ids
-    return whole
+def whole_row(row: IdRow) -> Ids | None:
+    """All ids of a row, None where it is missing or damaged."""
+    if row.delta is None:
+        return None
+    pieces: list[Ids] = []
+    wanted = row.size
+    current: IdRow | None = row
+    while current is not None and current.delta is not None:
+        if current.shared < wanted:
+            pieces.append(current.delta[: wanted - current.shared])
+            wanted = current.shared
+        if not wanted:
+            break
+        current = current.before
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate(pieces[::-1]) if pieces else NO_IDS

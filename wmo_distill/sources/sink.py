@@ -1,0 +1,160 @@
+"""Token sinks: JSONL files in which a recorder beside the agent wrote one call a line."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from wmo_distill.files import Absent, TrialFiles, parse_json
+from wmo_distill.issues import Issue
+from wmo_distill.sources.rows import (
+    MISSING_IDS,
+    MISSING_LOGPROBS,
+    IdRow,
+    LogprobRow,
+    id_row,
+    logprob_row,
+    shared_rows,
+)
+
+CORE_FIELDS = (
+    "call_index",
+    "prompt_token_ids",
+    "sampled_token_ids",
+    "sampled_logprobs",
+    "finish_reason",
+)
+SAMPLING_FIELDS = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "logprob_mode",
+    "policy_version",
+    "train_step",
+    "tokenizer",
+)
+_BOM = b"\xef\xbb\xbf"
+
+
+class SinkState(StrEnum):
+    MISSING = "missing"
+    CORRUPT = "corrupt"
+    READ = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkCall:
+    """One line of a sink."""
+
+    call_index: int
+    prompt: IdRow
+    sampled: IdRow
+    logprobs: LogprobRow
+    finish_reason: str | None
+    extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A sink's calls in order of call_index; none if it is missing or corrupt."""
+
+    state: SinkState
+    calls: tuple[SinkCall, ...] = ()
+    lines: int = 0
+    """Whole lines found, blank ones not counted."""
+    issues: tuple[Issue, ...] = ()
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+
+def sink_path(trial_name: str, step_name: str | None = None) -> str | None:
+    """The sink of a trial, or of a step, relative to the sink directory; None for no file name."""
+    parts = [trial_name] if step_name is None else [trial_name, step_name]
+    if any("/" in part or part in ("", ".", "..") or "\0" in part for part in parts):
+        return None
+    return "/".join(parts) + ".jsonl"
+
+
+def read_sink(sinks: TrialFiles, relative: str | None) -> Sink:
+    """Read one sink file; only a torn last line is forgiven."""
+    data = Absent.MISSING if relative is None else sinks.read(relative)
+    if isinstance(data, Absent):
+        state = SinkState.MISSING if data is Absent.MISSING else SinkState.CORRUPT
+        issue = Issue.SINK_MISSING if data is Absent.MISSING else Issue.SINK_CORRUPT
+        return Sink(state, issues=(issue,))
+    lines, torn = split_lines(data)
+    issues = [Issue.SINK_TORN_LINE] if torn else []
+    values = [parse_json(line) for line in lines]
+    order = _order(values)
+    if order is None:
+        issues += [Issue.SINK_CORRUPT] + [Issue.CALL_IN_CORRUPT_SINK] * len(lines)
+        return Sink(SinkState.CORRUPT, lines=len(lines), issues=tuple(issues))
+    if order != list(range(len(values))):
+        issues.append(Issue.SINK_OUT_OF_ORDER)
+    ordered = [values[i] for i in order]
+    sampling, varies = _sampling(ordered)
+    issues += [Issue.SAMPLING_VARIES] * varies
+    return Sink(SinkState.READ, _calls(ordered), len(lines), tuple(issues), sampling)
+
+
+def split_lines(data: bytes) -> tuple[list[bytes], bool]:
+    """(whole lines that are not blank, whether a torn last line was dropped)."""
+    lines = data.removeprefix(_BOM).split(b"\n")
+    last = lines[-1]
+    torn = bool(last.strip()) and not isinstance(parse_json(last), dict)
+    if torn:
+        lines = lines[:-1]
+    return [line for line in lines if line.strip()], torn
+
+
+def _order(values: list[Any]) -> list[int] | None:
+    """Positions sorted by call_index; None if a line is no object or indices are not 0..n-1."""
+    indices = []
+    for value in values:
+        index = value.get("call_index") if isinstance(value, dict) else None
+        if type(index) is not int:
+            return None
+        indices.append(index)
+    order = sorted(range(len(values)), key=indices.__getitem__)
+    return order if [indices[i] for i in order] == list(range(len(values))) else None
+
+
+def _calls(values: list[dict[str, Any]]) -> tuple[SinkCall, ...]:
+    prompts = shared_rows([id_row(value.get("prompt_token_ids")) for value in values])
+    calls = []
+    for value, prompt in zip(values, prompts, strict=True):
+        sampled = value.get("sampled_token_ids")
+        logprobs = value.get("sampled_logprobs")
+        reason = value.get("finish_reason")
+        nested = value.get("extra")
+        extra = {k: v for k, v in value.items() if k not in CORE_FIELDS and k != "extra"}
+        if isinstance(nested, dict):
+            extra = {**nested, **extra}
+        elif nested is not None:
+            extra["extra"] = nested
+        calls.append(
+            SinkCall(
+                value["call_index"],
+                prompt,
+                MISSING_IDS if sampled is None else id_row(sampled),
+                MISSING_LOGPROBS if logprobs is None else logprob_row(logprobs),
+                reason if isinstance(reason, str) else None,
+                extra,
+            )
+        )
+    return tuple(calls)
+
+
+def _sampling(values: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
+    """(sampling arguments that every line recording them agrees on, how many differ)."""
+    agreed: dict[str, Any] = {}
+    varies: set[str] = set()
+    for value in values:
+        for name in SAMPLING_FIELDS:
+            recorded = value.get(name)
+            if recorded is None or (isinstance(recorded, float) and math.isnan(recorded)):
+                continue
+            if name in agreed and agreed[name] != recorded:
+                varies.add(name)
+            agreed.setdefault(name, recorded)
+    return {k: v for k, v in agreed.items() if k not in varies}, len(varies)

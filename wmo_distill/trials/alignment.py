@@ -1,0 +1,79 @@
+"""Lists of one chat that lost elements independently: which element belongs to which call.
+
+Order is kept always, and an element is placed only where no other place is possible.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wmo_distill.tokens import Ids
+
+
+def place_completions(
+    prompts: Sequence[Ids | None], completions: Sequence[Ids | None]
+) -> list[int | None]:
+    """The prompt of each completion, None from the first one on that cannot be placed.
+
+    Completion j belongs to prompt k if prompt k+1 starts with prompt k followed by completion j;
+    the last completion is placed without such proof if only the last prompt is left for it.
+    """
+    options = [
+        [k for k in range(len(prompts) - 1) if _proves(prompts, k, completion)]
+        for completion in completions
+    ]
+    earliest = _earliest(options)
+    placed = _forced(options[: len(earliest)], earliest)
+    first = next((j for j, k in enumerate(placed) if k is None), len(placed))
+    kept: list[int | None] = list(placed[:first])
+    if first == len(completions) - 1 and completions[-1] is not None:
+        last_used = placed[first - 1] if first else -1
+        if last_used == len(prompts) - 2:
+            kept.append(len(prompts) - 1)
+    return kept + [None] * (len(completions) - len(kept))
+
+
+def place_by_length(lengths: Sequence[int], rows: Sequence[int]) -> list[int | None]:
+    """For each row of a given length the one call it can belong to, None where there are several.
+
+    `lengths` are the calls' numbers of sampled ids. No row is placed if not all of them fit.
+    """
+    options = [[k for k, length in enumerate(lengths) if length == row] for row in rows]
+    earliest = _earliest(options)
+    if len(earliest) < len(rows):
+        return [None] * len(rows)
+    return _forced(options, earliest)
+
+
+def _earliest(options: Sequence[Sequence[int]]) -> list[int]:
+    """The earliest places in ascending order, as far as there are any."""
+    taken: list[int] = []
+    for places in options:
+        after = taken[-1] if taken else -1
+        place = next((k for k in places if k > after), None)
+        if place is None:
+            break
+        taken.append(place)
+    return taken
+
+
+def _forced(options: Sequence[Sequence[int]], earliest: Sequence[int]) -> list[int | None]:
+    """Each place that the latest possible order gives too."""
+    placed: list[int | None] = []
+    before: int | None = None
+    for places, early in zip(reversed(options), reversed(earliest), strict=True):
+        before = max(k for k in places if before is None or k < before)
+        placed.append(early if early == before else None)
+    return placed[::-1]
+
+
+def _proves(prompts: Sequence[Ids | None], k: int, completion: Ids | None) -> bool:
+    prompt, after = prompts[k], prompts[k + 1]
+    if prompt is None or after is None or completion is None:
+        return False
+    end = prompt.size + completion.size
+    return (
+        after.size >= end
+        and np.array_equal(after[: prompt.size], prompt)
+        and np.array_equal(after[prompt.size : end], completion)
+    )

@@ -1,0 +1,121 @@
+"""One recorded call to a span: what of it can be used, and what is wrong with the rest."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from wmo_distill.issues import Issue
+from wmo_distill.sources.rows import IdRow, LogprobRow, whole_row
+from wmo_distill.tokens import Ids, Logprobs, TokenSpan, common_prefix
+
+# Rounding makes a log-probability of a sure token a little positive; more is a fault upstream.
+POSITIVE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The recorded rows of one call; `index` is its recorded position in its segment."""
+
+    index: int
+    prompt: IdRow
+    completion: IdRow
+    logprobs: LogprobRow
+    extra: str | None = None
+    finish_reason: str | None = None
+
+
+@dataclass(slots=True)
+class SpanChain:
+    """The kept calls of one segment, each delta-coded against the one before."""
+
+    segment: int
+    spans: list[TokenSpan] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+    _prompt: Ids = field(default_factory=lambda: np.empty(1024, np.int32))
+    _row: IdRow | None = None
+
+    def add(self, call: Call) -> None:
+        """Keep a call, as a span or as an issue that says why it is dropped."""
+        fault = prompt_fault(call.prompt)
+        if fault is not None:
+            self.issues.append(fault)
+            return
+        sampled, logprobs, issues = usable(call)
+        self.issues += issues
+        self.link(call, sampled, logprobs)
+
+    def link(self, call: Call, sampled: Ids | None, logprobs: Logprobs | None) -> None:
+        """Append a span; its prefix is the longest one shared with the span before."""
+        before = self.spans[-1] if self.spans else None
+        row = call.prompt
+        assert row.delta is not None
+        if self._row is not None and row.before is self._row:
+            shared, delta = row.shared, row.delta
+        else:
+            whole = whole_row(row)
+            assert whole is not None
+            shared, delta = 0, whole
+        prefix = 0
+        if before is not None:
+            known = before.prompt_len
+            prefix = shared + common_prefix(self._prompt[shared:known], delta)
+            if prefix == known:
+                prefix += common_prefix(before.sampled, delta[prefix - shared :])
+        self._remember(shared, delta)
+        self._row = row
+        self.spans.append(
+            TokenSpan.after(
+                before,
+                call.index,
+                prefix,
+                delta[prefix - shared :],
+                sampled,
+                logprobs,
+                segment=self.segment,
+                finish_reason=call.finish_reason,
+                extra=call.extra,
+            )
+        )
+
+    def _remember(self, shared: int, delta: Ids) -> None:
+        size = shared + delta.size
+        if self._prompt.size < size:
+            larger = np.empty(2 * size, np.int32)
+            larger[:shared] = self._prompt[:shared]
+            self._prompt = larger
+        self._prompt[shared:size] = delta
+
+
+def prompt_fault(row: IdRow) -> Issue | None:
+    """Why what the completion was conditioned on is unknown, None if it is known."""
+    if row.delta is None:
+        return Issue.PROMPT_MISSING if row.missing else Issue.PROMPT_DAMAGED
+    return None if row.size else Issue.PROMPT_EMPTY
+
+
+def usable(call: Call) -> tuple[Ids | None, Logprobs | None, list[Issue]]:
+    """The sampled ids and log-probabilities that can be trusted, and what is wrong with others."""
+    row = call.completion
+    if row.delta is None:
+        issue = Issue.COMPLETION_MISSING if row.missing else Issue.COMPLETION_DAMAGED
+        return None, None, [issue]
+    sampled = whole_row(row)
+    assert sampled is not None
+    values = call.logprobs.values
+    if values is None and not call.logprobs.missing:
+        return sampled, None, [Issue.LOGPROBS_DAMAGED]
+    if values is None or values.size == 0:
+        if sampled.size:
+            return sampled, None, [Issue.LOGPROBS_MISSING]
+        return sampled, values, []
+    if values.size != sampled.size:
+        return sampled, None, [Issue.LOGPROBS_LENGTH]
+    finite = np.isfinite(values)
+    issues = [Issue.LOGPROB_NOT_FINITE] * int(values.size - finite.sum())
+    if issues:
+        values = np.where(finite, values, np.nan)
+    if values.size > 1 and not values.any():
+        issues.append(Issue.LOGPROBS_ALL_ZERO)
+    if np.fmax.reduce(values) > POSITIVE:
+        issues.append(Issue.LOGPROB_POSITIVE)
+    return sampled, values, issues
