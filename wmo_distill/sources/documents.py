@@ -1,16 +1,26 @@
 """A JSON document of a trial, with its token lists already read into arrays.
 
-`read_document` gives the parsed value in which the lists under the keys `prompt_token_ids`,
-`completion_token_ids` and `logprobs`, at the places where harnesses keep them, are `Rows`
-(lists of rows, in `rollout_details`) or a single row (in a trajectory step's `metrics`).
-Everything else is as `json.loads` gives it.
+The parsed value has rows (see `rows`) in the place of the lists under `prompt_token_ids`,
+`completion_token_ids` and `logprobs`, where harnesses keep them: lists of rows in the entries of
+`rollout_details`, one row in the `metrics` of a trajectory's step. All else is as `json.loads`
+gives it. A document outside the fast grammar is read the plain way, with the same answer.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wmo_distill.files import Absent, TrialFiles
-from wmo_distill.sources.plain import read_result_lists, read_step_lists
+from wmo_distill.files import Absent, TrialFiles, parse_json
+from wmo_distill.sources.numbers import NotFlat
+from wmo_distill.sources.plain import (
+    LIST_KEYS,
+    one_row,
+    read_result_lists,
+    read_step_lists,
+    rollout_entries,
+    step_metrics,
+)
+from wmo_distill.sources.scan import CutList, Skeleton, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +32,84 @@ class Document:
 
 
 def read_result(files: TrialFiles, relative: str = "result.json") -> Document | Absent:
-    """A trial result; its `rollout_details` entries hold `Rows` in place of token lists."""
-    value = files.read_json(relative)
-    if isinstance(value, Absent):
-        return value
-    read_result_lists(value)
-    return Document(value, slow=True)
+    """A trial result; the entries of its `rollout_details` hold lists of rows."""
+    return _read(files, relative, _put_result_lists, read_result_lists)
 
 
 def read_trajectory_file(files: TrialFiles, relative: str) -> Document | Absent:
-    """An ATIF file; the `metrics` of its steps hold rows in place of token lists."""
+    """An ATIF file; the `metrics` of its steps hold rows."""
+    return _read(files, relative, _put_step_lists, read_step_lists)
+
+
+def _read(
+    files: TrialFiles,
+    relative: str,
+    put: Callable[[Any, Skeleton], int],
+    plain: Callable[[Any], None],
+) -> Document | Absent:
+    opened = files.open(relative)
+    if isinstance(opened, Absent):
+        return opened
+    with opened:
+        try:
+            skeleton = scan(opened)
+            value = parse_json(skeleton.text)
+            if not isinstance(value, Absent) and put(value, skeleton) == len(skeleton.lists):
+                return Document(value)
+        except NotFlat:
+            pass
+        except OSError:
+            return Absent.UNREADABLE
     value = files.read_json(relative)
     if isinstance(value, Absent):
         return value
-    read_step_lists(value)
+    plain(value)
     return Document(value, slow=True)
+
+
+def _put_result_lists(value: Any, skeleton: Skeleton) -> int:
+    """Put the rows where their placeholders are; gives how many lists found their place."""
+    used = 0
+    for entry in rollout_entries(value):
+        for key in LIST_KEYS:
+            found = _cut(entry.get(key), key, skeleton)
+            if found is None:
+                continue
+            if found.flat:
+                raise NotFlat
+            entry[key] = found.rows
+            used += 1
+    return used
+
+
+def _put_step_lists(value: Any, skeleton: Skeleton) -> int:
+    used = 0
+    for metrics in step_metrics(value):
+        for key in LIST_KEYS:
+            if key not in metrics:
+                continue
+            found = _cut(metrics[key], key, skeleton)
+            if found is None:
+                metrics[key] = one_row(key, metrics[key])
+            elif found.flat:
+                metrics[key] = found.rows[0]
+                used += 1
+            elif not found.rows:
+                metrics[key] = one_row(key, [])
+                used += 1
+            else:
+                raise NotFlat
+    return used
+
+
+def _cut(value: Any, key: str, skeleton: Skeleton) -> CutList | None:
+    """The list that was cut out here; a list that was not cut out is outside the fast grammar."""
+    index = skeleton.index_of(value)
+    if index is None:
+        if isinstance(value, list):
+            raise NotFlat
+        return None
+    found = skeleton.lists[index]
+    if found.key != key:
+        raise NotFlat
+    return found

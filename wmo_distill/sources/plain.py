@@ -24,8 +24,12 @@ def read_step_lists(value: Any) -> None:
     for metrics in step_metrics(value):
         for key in LIST_KEYS:
             if key in metrics:
-                row = metrics[key]
-                metrics[key] = logprob_row(row) if key == "logprobs" else id_row(row)
+                metrics[key] = one_row(key, metrics[key])
+
+
+def one_row(key: str, value: Any) -> IdRow | LogprobRow:
+    """The row of a list that stands alone."""
+    return logprob_row(value) if key == "logprobs" else id_row(value)
 
 
 def rollout_entries(value: Any) -> list[dict[str, Any]]:

@@ -64,7 +64,11 @@ def logprob_row(value: Any) -> LogprobRow:
     if not set(map(type, value)) <= {int, float, type(None)}:
         return DAMAGED_LOGPROBS
     nulls = value.count(None)
-    return LogprobRow(frozen(np.array([_number(x) for x in value], np.float64)), nulls)
+    try:
+        values = np.array(value, np.float64)
+    except OverflowError:
+        values = np.array([_number(x) for x in value], np.float64)
+    return LogprobRow(frozen(values), nulls)
 
 
 def _number(value: float | None) -> float:
@@ -73,7 +77,7 @@ def _number(value: float | None) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def shared_rows(rows: list[IdRow]) -> list[IdRow]:

@@ -84,14 +84,14 @@ def read_sink(sinks: TrialFiles, relative: str | None) -> Sink:
         return Sink(state, issues=(issue,))
     lines, torn = split_lines(data)
     issues = [Issue.SINK_TORN_LINE] if torn else []
-    values = [parse_json(line) for line in lines]
+    values: list[Any] = [parse_json(line) for line in lines]
     order = _order(values)
     if order is None:
         issues += [Issue.SINK_CORRUPT] + [Issue.CALL_IN_CORRUPT_SINK] * len(lines)
         return Sink(SinkState.CORRUPT, lines=len(lines), issues=tuple(issues))
     if order != list(range(len(values))):
         issues.append(Issue.SINK_OUT_OF_ORDER)
-    ordered = [values[i] for i in order]
+    ordered: list[dict[str, Any]] = [values[i] for i in order]
     sampling, varies = _sampling(ordered)
     issues += [Issue.SAMPLING_VARIES] * varies
     return Sink(SinkState.READ, _calls(ordered), len(lines), tuple(issues), sampling)

@@ -1,0 +1,273 @@
+"""The fast reader and the plain reader give the same answer to every document."""
+
+import json
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.sources import documents, scan
+from wmo_distill.sources.plain import read_result_lists, read_step_lists
+from wmo_distill.sources.rows import IdRow, LogprobRow, whole_row
+
+FORMS = {
+    "result": (documents.read_result, read_result_lists),
+    "trajectory": (documents.read_trajectory_file, read_step_lists),
+}
+
+
+def comparable(value: Any) -> Any:
+    """A value in which rows compare by content and floats by their bits."""
+    if isinstance(value, IdRow):
+        ids = whole_row(value)
+        return "ids", value.missing, None if ids is None else ids.tolist()
+    if isinstance(value, LogprobRow):
+        bits = None if value.values is None else value.values.tobytes()
+        return "logprobs", value.missing, value.nulls, bits
+    if isinstance(value, dict):
+        return {key: comparable(x) for key, x in value.items()}
+    if isinstance(value, list):
+        return [comparable(x) for x in value]
+    return repr(value)
+
+
+def check(data: bytes, form: str, folder: Path, window: int = 1 << 20) -> bool:
+    """Both readers agree on `data`; gives whether the fast one could read it."""
+    (folder / "x.json").write_bytes(data)
+    files = TrialFiles(folder)
+    read, plain = FORMS[form]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "scan", partial(scan.scan, window=window))
+        fast = read(files, "x.json")
+    value = files.read_json("x.json")
+    if isinstance(value, Absent):
+        assert fast is value
+        return False
+    plain(value)
+    assert not isinstance(fast, Absent)
+    assert comparable(fast.value) == comparable(value)
+    return not fast.slow
+
+
+# Values that JSON can hold in the place of a number, a list or an object.
+junk = st.sampled_from(
+    [None, True, 5.0, -1, 2**31, 2**64, "6", "]", "[", [1], [], {}, {"a": [1]}, 10**400, 0.5, -0.0]
+)
+numbers = st.lists(st.integers(0, 40) | st.integers(0, 2**31 - 1), max_size=6)
+logprobs = st.lists(st.floats() | st.integers(-3, 1), max_size=4)
+
+
+@st.composite
+def prompts(draw: st.DrawFn) -> list[Any]:
+    """Rows that mostly extend the row before, sometimes cut, edited or broken."""
+    rows: list[Any] = []
+    current: list[Any] = []
+    for _ in range(draw(st.integers(0, 5))):
+        edit = draw(st.sampled_from(["extend", "extend", "extend", "same", "cut", "change", "new"]))
+        if edit == "extend":
+            current = current + draw(numbers)
+        elif edit == "cut":
+            current = current[: draw(st.integers(0, len(current)))]
+        elif edit == "change" and current:
+            at = draw(st.integers(0, len(current) - 1))
+            current = [*current[:at], draw(st.integers(0, 2**31 - 1) | junk), *current[at + 1 :]]
+        elif edit == "new":
+            current = draw(numbers)
+        rows.append(current)
+    if draw(st.integers(0, 9)) == 0:
+        rows.insert(draw(st.integers(0, len(rows))), draw(junk))
+    return rows
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Any:
+    entry: dict[str, Any] = {
+        "prompt_token_ids": draw(prompts()),
+        "completion_token_ids": draw(st.lists(numbers | junk, max_size=4)),
+        "logprobs": draw(st.lists(logprobs | junk, max_size=4)),
+        "extra": draw(st.dictionaries(st.sampled_from(["a", "logprobs"]), junk, max_size=1)),
+    }
+    for key in draw(st.sets(st.sampled_from(sorted(entry)))):
+        entry[key] = draw(junk)
+    return entry
+
+
+@st.composite
+def results(draw: st.DrawFn) -> Any:
+    def agent() -> Any:
+        return {"rollout_details": draw(st.lists(entries() | junk, max_size=3)), "metadata": 1}
+
+    document: dict[str, Any] = {
+        "text": draw(st.text(max_size=8) | st.sampled_from(['"logprobs": [[1]]', "]", '\\"', "é"])),
+        "agent_result": agent(),
+        "other": draw(st.just({"prompt_token_ids": [[1, 2]]}) | junk),
+    }
+    if draw(st.booleans()):
+        document["step_results"] = [{"agent_result": agent()}, draw(junk)]
+    return document
+
+
+@st.composite
+def trajectories(draw: st.DrawFn) -> Any:
+    steps: list[Any] = []
+    for prompt in draw(prompts()):
+        metrics = {
+            "prompt_token_ids": prompt,
+            "completion_token_ids": draw(numbers | junk),
+            "logprobs": draw(logprobs | junk),
+        }
+        kept = draw(st.sets(st.sampled_from(sorted(metrics))))
+        steps.append(
+            {"message": draw(st.text(max_size=5)), "metrics": {k: metrics[k] for k in kept}}
+        )
+    steps.insert(0, draw(junk))
+    return {"steps": steps}
+
+
+def written(document: Any, seed: int) -> bytes:
+    """The document in one of the ways JSON may be written."""
+    rng = random.Random(seed)
+    style = rng.randrange(5)
+    if style < 2:
+        text = json.dumps(document, indent=4, ensure_ascii=bool(style))
+    elif style == 2:
+        text = json.dumps(document)
+    else:
+        # White space of any kind around every token outside strings.
+        encoder = json.JSONEncoder(separators=(" \n,\t", "\r:  ") if style == 3 else (",", ":"))
+        text = "".join(encoder.iterencode(document))
+    data = text.encode("utf-8", "surrogatepass")
+    if rng.random() < 0.1:
+        data = b"\xef\xbb\xbf" + data
+    return data
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@given(data=st.data(), seed=st.integers(0, 2**32), window=st.sampled_from([32, 50, 200, 1 << 16]))
+@settings(max_examples=250, deadline=None)
+def test_any_document(
+    form: str, data: st.DataObject, seed: int, window: int, tmp_path_factory: Any
+) -> None:
+    document = data.draw(results() if form == "result" else trajectories())
+    check(written(document, seed), form, tmp_path_factory.mktemp("d"), window)
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@given(data=st.data(), seed=st.integers(0, 2**32), window=st.sampled_from([32, 200, 1 << 16]))
+@settings(max_examples=250, deadline=None)
+def test_any_damage(
+    form: str, data: st.DataObject, seed: int, window: int, tmp_path_factory: Any
+) -> None:
+    """Truncation, changed bytes, bytes put in, pieces doubled."""
+    document = data.draw(results() if form == "result" else trajectories())
+    text = bytearray(written(document, seed))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, max(len(text) - 1, 0)))
+        kind = data.draw(st.sampled_from(["cut", "set", "insert", "delete", "double"]))
+        if kind == "cut":
+            del text[at:]
+        elif kind == "set" and text:
+            text[at] = data.draw(st.sampled_from(b'0159,]["{}:. \n-eE\xff'))
+        elif kind == "insert":
+            text[at:at] = data.draw(
+                st.sampled_from([b",", b"0", b" ", b"[", b"]", b"1 ", b'"', b"NaN"])
+            )
+        elif kind == "delete":
+            del text[at : at + data.draw(st.integers(1, 3))]
+        else:
+            text[at:at] = text[at : at + data.draw(st.integers(1, 40))]
+    check(bytes(text), form, tmp_path_factory.mktemp("d"), window)
+
+
+LISTS = '"prompt_token_ids": %s, "completion_token_ids": [[3]], "logprobs": [[-0.5]]'
+RESULT = '{"agent_result": {"rollout_details": [{' + LISTS + "}]}}"
+
+
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        "[[1, 2], [1, 23]]",  # the shared text ends inside a number
+        "[[1, 2], [1, 2.0]]",
+        "[[1, 2], [1, 2e1]]",
+        "[[1, 2], [1, 2 3]]",  # no comma
+        "[[1, 2], [1, 2,]]",
+        "[[1, 2], [1, 2,,3]]",
+        "[[1, 2], [1,\t2]]",  # the same ids, other white space
+        "[[1, 2] , [1, 2 ] ]",
+        "[[1, 2][1, 2]]",
+        "[[1, 2], [01, 2]]",
+        "[[1, 0], [1, 0, 00]]",
+        "[[], [1], [], [1, 2]]",
+        "[[1, 2], null, [1, 2]]",
+        "[[1, 2], [1, [2]]]",
+        "[[1, 2], [1, -0]]",
+        "[[-1, 2], [-1, 2, 3]]",
+        "[[2147483647, 2], [2147483648, 2]]",
+        "[[99999999999999999999, 2], [1]]",
+        '[[1, 2], ["]", 2]]',
+        "[1, 2]",
+        "[]",
+        "[[1 2]]",
+        "[[1,\n  2,\n  3], [1,\n  2,\n 3]]",
+    ],
+)
+@pytest.mark.parametrize("window", [32, 64, 1 << 16])
+def test_prompts(prompts: str, window: int, tmp_path: Path) -> None:
+    check((RESULT % prompts).encode(), "result", tmp_path, window)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # the last of duplicate keys wins
+        RESULT[:-4] % "[[1]]" + ', "prompt_token_ids": [[7]]}]}}',
+        '{"agent_result": {"rollout_details": [{}]}, "agent_result": {"rollout_details": []}}',
+        # keys inside strings and as values
+        RESULT % '"\\"prompt_token_ids\\": [[1]]"',
+        '{"a": "prompt_token_ids", "b": ["logprobs", [1]]}',
+        '{"\\"prompt_token_ids": [[1]]}',
+        '{"prompt\\u005ftoken_ids": [[1]]}',
+        RESULT.replace("prompt_token", "prompt\\u005ftoken") % "[[1]]",
+    ],
+)
+def test_keys(text: str, tmp_path: Path) -> None:
+    check(text.encode(), "result", tmp_path)
+
+
+def test_harbor_form_is_read_fast(tmp_path: Path) -> None:
+    """Documents as Harbor writes them never take the plain path."""
+    rows = [list(range(n)) for n in (3, 50, 400)]
+    entry = {
+        "prompt_token_ids": rows,
+        "completion_token_ids": [[1], [2], [3]],
+        "logprobs": [[-0.5], [-1e-5], [float("nan")]],
+    }
+    result = json.dumps({"agent_result": {"rollout_details": [entry]}}, indent=4)
+    assert check(result.encode(), "result", tmp_path, 64)
+    metrics = [
+        {"prompt_token_ids": row, "completion_token_ids": [1], "logprobs": [-1]} for row in rows
+    ]
+    trajectory = json.dumps({"steps": [{"metrics": m} for m in metrics]}, indent=2)
+    assert check(trajectory.encode(), "trajectory", tmp_path, 64)
+
+
+def test_shared_ids_are_not_parsed_again(tmp_path: Path) -> None:
+    """A row holds what is new, not the history."""
+    rows = [list(range(n)) for n in (5, 9, 9)]
+    data = json.dumps({"agent_result": {"rollout_details": [{"prompt_token_ids": rows}]}}, indent=4)
+    (tmp_path / "x.json").write_text(data)
+    read = documents.read_result(TrialFiles(tmp_path), "x.json")
+    assert not isinstance(read, Absent)
+    got = read.value["agent_result"]["rollout_details"][0]["prompt_token_ids"]
+    assert [(row.shared, row.delta.tolist()) for row in got] == [
+        (0, [0, 1, 2, 3, 4]),
+        (5, [5, 6, 7, 8]),
+        (9, []),
+    ]
+    assert np.array_equal(whole_row(got[2]), np.arange(9))

@@ -1,0 +1,178 @@
+"""Token lists cut out of a JSON document as it streams by.
+
+A prompt repeats the one before, byte for byte, because both are written with one indentation. So
+its text is compared with the remembered one and only what is new is parsed. Every list is cut out
+and a random placeholder put in its place; what remains is small, goes to the ordinary JSON parser,
+and says where each list belongs. Whatever is not provably of this form raises `NotFlat`, and the
+document takes the ordinary path.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass, field
+from typing import IO
+
+from wmo_distill.sources.numbers import WHITE, NotFlat, read_ids, read_ids_after, read_logprobs
+from wmo_distill.sources.rows import DAMAGED_IDS, IdRow, LogprobRow
+from wmo_distill.sources.window import Remembered, Window
+
+_KEY = re.compile(rb'"(prompt_token_ids|completion_token_ids|logprobs)"')
+_LONGEST_KEY = len(b'"completion_token_ids"')
+
+Row = IdRow | LogprobRow
+
+
+@dataclass(frozen=True, slots=True)
+class CutList:
+    """A list cut out of a document: rows of numbers, or numbers (`flat`, one row)."""
+
+    key: str
+    flat: bool
+    rows: list[Row]
+
+
+@dataclass(slots=True)
+class Skeleton:
+    """A document without its token lists, and the lists by placeholder."""
+
+    text: bytes
+    nonce: str
+    lists: list[CutList]
+
+    def index_of(self, value: object) -> int | None:
+        """The list whose placeholder `value` is."""
+        if not isinstance(value, str) or not value.startswith(self.nonce):
+            return None
+        return int(value[len(self.nonce) :])
+
+
+@dataclass(slots=True)
+class Scanner:
+    """Reads one document through a window."""
+
+    window: Window
+    remembered: Remembered = field(default_factory=Remembered)
+    last_prompt: IdRow | None = None
+
+    def skeleton(self) -> Skeleton:
+        """Scan the whole file; NotFlat where a list is not of the fast grammar."""
+        nonce = secrets.token_hex(16) + ":"
+        pieces: list[bytes] = []
+        lists: list[CutList] = []
+        while (key := self._next_key(pieces)) is not None:
+            white = self._white()
+            if self.window.peek() != 58:  # ":"
+                pieces.append(white)
+                continue
+            self.window.pos += 1
+            white += b":" + self._white()
+            pieces.append(white)
+            if self.window.peek() != 91:  # "["
+                continue
+            self.window.pos += 1
+            pieces.append(b'"%b%d"' % (nonce.encode(), len(lists)))
+            lists.append(self._list(key))
+        return Skeleton(b"".join(pieces), nonce, lists)
+
+    def _next_key(self, pieces: list[bytes]) -> str | None:
+        """Pass to just behind the next key of a token list, keeping what lies before."""
+        window = self.window
+        while True:
+            data, pos = window.block.data, window.pos
+            found = _KEY.search(data, pos, window.end)
+            if found:
+                pieces.append(bytes(window.block.view[pos : found.end()]))
+                window.pos = found.end()
+                return found[1].decode()
+            # A key may lie across the edge of the window.
+            safe = max(pos, window.end - _LONGEST_KEY)
+            pieces.append(bytes(window.block.view[pos:safe]))
+            window.pos = safe
+            if not window.refill():
+                pieces.append(bytes(window.block.view[window.pos : window.end]))
+                window.pos = window.end
+                return None
+
+    def _white(self) -> bytes:
+        """Take white space."""
+        window, taken = self.window, b""
+        while True:
+            start = window.pos
+            data = window.block.data
+            while window.pos < window.end and data[window.pos] in WHITE:
+                window.pos += 1
+            taken += bytes(window.block.view[start : window.pos])
+            if window.pos < window.end or not window.refill():
+                return taken
+
+    def _list(self, key: str) -> CutList:
+        """A list whose opening bracket is taken."""
+        window = self.window
+        byte = window.peek()
+        if byte == 93:  # "]"
+            window.pos += 1
+            return CutList(key, False, [])
+        if byte != 91:
+            return CutList(key, True, [self._row(key)])
+        rows: list[Row] = []
+        while True:
+            if window.peek() != 91:
+                raise NotFlat
+            window.pos += 1
+            rows.append(self._row(key))
+            byte = window.peek()
+            if byte is None:
+                raise NotFlat
+            window.pos += 1
+            if byte == 93:
+                return CutList(key, False, rows)
+            if byte != 44:
+                raise NotFlat
+
+    def _row(self, key: str) -> Row:
+        """A flat list whose opening bracket is taken."""
+        if key == "prompt_token_ids":
+            return self._prompt()
+        text = self.window.until(b"]")
+        if text is None:
+            raise NotFlat
+        if key == "logprobs":
+            return read_logprobs(text)
+        ids = read_ids(text)
+        return DAMAGED_IDS if ids is None else IdRow(0, ids)
+
+    def _prompt(self) -> IdRow:
+        window, known = self.window, self.remembered
+        same = known.take_shared(window)
+        if same and same == known.size and self._at_end_of_number():
+            cut, shared, head = same, known.numbers, b""
+        else:
+            cut, shared = known.cut_at_number(same)
+            head = bytes(known.block.view[cut:same])
+        text = window.until(b"]")
+        if text is None:
+            raise NotFlat
+        text = (head + text).rstrip(WHITE)
+        ids = read_ids_after(text) if shared else read_ids(text)
+        if ids is None:
+            # Where a damaged list ends another way than it began, nothing may share with it.
+            known.size = known.numbers = 0
+            self.last_prompt = None
+            return DAMAGED_IDS
+        row = IdRow(shared, ids, self.last_prompt if shared else None)
+        known.replace_tail(cut, text, shared + ids.size)
+        if not row.size:
+            known.size = 0
+        self.last_prompt = row
+        return row
+
+    def _at_end_of_number(self) -> bool:
+        window = self.window
+        if window.pos == window.end and not window.refill():
+            return False
+        return window.block.data[window.pos] in b",] \t\r\n"
+
+
+def scan(file: IO[bytes], window: int | None = None) -> Skeleton:
+    """The skeleton and the token lists of a document; NotFlat for the ordinary path."""
+    return Scanner(Window(file) if window is None else Window(file, window)).skeleton()

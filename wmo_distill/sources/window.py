@@ -1,0 +1,140 @@
+"""A file seen through a window of fixed size, and text compared without parsing it."""
+
+import ctypes
+from collections.abc import Callable
+from typing import IO
+
+import numpy as np
+
+from wmo_distill.files import retried
+
+WINDOW = 1 << 20
+_BLOCK = 1 << 12
+
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+_memcmp.restype = ctypes.c_int
+
+
+class Block:
+    """A byte array of fixed capacity at a known address."""
+
+    __slots__ = ("_pin", "address", "data", "view")
+
+    def __init__(self, capacity: int) -> None:
+        self.data = bytearray(capacity)
+        self.view = memoryview(self.data)
+        # The pin keeps the array from being resized, so that its address stays good.
+        self._pin = (ctypes.c_char * capacity).from_buffer(self.data)
+        self.address = ctypes.addressof(self._pin)
+
+
+class Window:
+    """Bytes `pos`..`end` of `block` are the next unread bytes of a file, never the whole file."""
+
+    __slots__ = ("_read", "block", "end", "pos")
+
+    def __init__(self, file: IO[bytes], size: int = WINDOW) -> None:
+        self.block = Block(size)
+        self.pos = 0
+        self.end = 0
+        self._read: Callable[[memoryview], int | None] = file.readinto  # type: ignore[attr-defined]
+
+    def refill(self) -> bool:
+        """Move the unread bytes to the front and read on; False at the end of the file.
+
+        Unread bytes must leave room: callers consume or copy out what they have seen.
+        """
+        left = self.end - self.pos
+        if self.pos:
+            self.block.view[:left] = self.block.view[self.pos : self.end]
+            self.pos, self.end = 0, left
+        room = self.block.view[left:]
+        if not len(room):
+            raise ValueError("window is full of unread bytes")
+        n = retried(lambda: self._read(room))
+        self.end += n or 0
+        return bool(n)
+
+    def peek(self) -> int | None:
+        """The next byte that is no white space, without taking it; None at the end."""
+        data = self.block.data
+        while True:
+            while self.pos < self.end:
+                byte = data[self.pos]
+                if byte not in (32, 10, 13, 9):
+                    return byte
+                self.pos += 1
+            if not self.refill():
+                return None
+
+    def until(self, stop: bytes) -> bytes | None:
+        """The bytes before `stop` (one byte), which is taken too; None if the file ends first."""
+        pieces: list[bytes] = []
+        while True:
+            at = self.block.data.find(stop, self.pos, self.end)
+            if at >= 0:
+                pieces.append(bytes(self.block.view[self.pos : at]))
+                self.pos = at + 1
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.append(bytes(self.block.view[self.pos : self.end]))
+            self.pos = self.end
+            if not self.refill():
+                return None
+
+
+class Remembered:
+    """The text of the last list of ids, against which the next one is compared."""
+
+    __slots__ = ("block", "numbers", "size")
+
+    def __init__(self) -> None:
+        self.block = Block(1 << 16)
+        self.size = 0
+        self.numbers = 0
+
+    def take_shared(self, window: Window) -> int:
+        """Take from the window what equals the remembered text; gives the number of bytes."""
+        shared = 0
+        while shared < self.size:
+            if window.pos == window.end and not window.refill():
+                break
+            n = min(self.size - shared, window.end - window.pos)
+            equal = equal_bytes(self.block.address + shared, window.block.address + window.pos, n)
+            shared += equal
+            window.pos += equal
+            if equal < n:
+                break
+        return shared
+
+    def cut_at_number(self, shared: int) -> tuple[int, int]:
+        """(bytes, numbers) of the whole numbers in the first `shared` bytes, a comma after each."""
+        comma = self.block.data.rfind(b",", 0, shared)
+        if comma < 0:
+            return 0, 0
+        return comma, self.block.data.count(b",", 0, comma) + 1
+
+    def replace_tail(self, at: int, tail: bytes, numbers: int) -> None:
+        """Remember the first `at` bytes and then `tail`."""
+        size = at + len(tail)
+        if size > len(self.block.data):
+            larger = Block(2 * size)
+            larger.view[:at] = self.block.view[:at]
+            self.block = larger
+        self.block.view[at:size] = tail
+        self.size, self.numbers = size, numbers
+
+
+def equal_bytes(a: int, b: int, n: int) -> int:
+    """How many leading bytes at two addresses are equal, of `n`."""
+    if _memcmp(a, b, n) == 0:
+        return n
+    done = 0
+    while n - done > _BLOCK:
+        if _memcmp(a + done, b + done, _BLOCK):
+            break
+        done += _BLOCK
+    m = min(_BLOCK, n - done)
+    left = np.frombuffer(ctypes.string_at(a + done, m), np.uint8)
+    right = np.frombuffer(ctypes.string_at(b + done, m), np.uint8)
+    return done + int((left != right).argmax())
