@@ -32,6 +32,11 @@ class Absent(StrEnum):
 
 def retried(action: Callable[[], _T]) -> _T:
     """Do it again, up to four times, on a transient fault of the file system."""
+    try:
+        return action()
+    except OSError as error:
+        if error.errno not in _TRANSIENT:
+            raise
     for attempt in Retrying(
         retry=retry_if_exception(lambda e: isinstance(e, OSError) and e.errno in _TRANSIENT),
         stop=stop_after_attempt(4),

@@ -1,12 +1,11 @@
 """The text of one flat JSON list of numbers to an array.
 
-Harbor writes one number a line, about 30 bytes an id. White space is taken out by replacing the
-separator that the text itself uses, which proves that it stood nowhere else; then only digits and
-commas are left and no grammar is in doubt. Any other text goes through a JSON parser.
+Harbor writes one number a line, about 30 bytes an id. NumPy reads such text fast but believes
+much, so its answer is used only where the digits of the numbers it gives are as many as those in
+a text of nothing but digits, commas and white space. Any other text goes through a JSON parser.
 """
 
 import json
-import re
 
 import numpy as np
 import orjson
@@ -15,9 +14,8 @@ from wmo_distill.sources.rows import IdRow, LogprobRow, id_row, logprob_row
 from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, frozen
 
 WHITE = b" \t\r\n"
-_DIGITS_AND_COMMAS = b"0123456789,"
-_SEPARATOR = re.compile(rb",[ \t\r\n]*")
-_LEADING_ZERO = re.compile(rb"(?:^|,)0[0-9]")
+_WHITE_AND_COMMAS = WHITE + b","
+_POWERS = [10**k for k in range(1, 10)]
 
 
 class NotFlat(Exception):  # noqa: N818 - a signal to take the ordinary path, not an error
@@ -29,19 +27,19 @@ def read_ids(text: bytes) -> Ids | None:
     text = text.strip(WHITE)
     if not text:
         return NO_IDS
-    separator = _SEPARATOR.search(text)
-    compact = text.replace(separator[0], b",") if separator else text
-    if compact.translate(None, _DIGITS_AND_COMMAS):
+    digits = text.translate(None, _WHITE_AND_COMMAS)
+    if not digits.isdigit():
         return _checked(text)
-    if compact[0] == 44 or compact[-1] == 44 or b",," in compact:
-        raise NotFlat
-    if _LEADING_ZERO.match(compact) or (b",0" in compact and _LEADING_ZERO.search(compact)):
-        raise NotFlat
-    values = np.fromstring(compact, np.int64, sep=",")
-    if values.size != compact.count(b",") + 1:
+    try:
+        values = np.fromstring(text, np.int64, sep=",")
+    except (ValueError, DeprecationWarning):  # it met something else before the end
         return _checked(text)
-    if values.size and values.max() >= ID_LIMIT:
+    largest = values.max() if values.size else ID_LIMIT
+    if values.size != text.count(b",") + 1 or largest >= ID_LIMIT:
         return _checked(text)
+    tens = sum(int(np.count_nonzero(values >= p)) for p in _POWERS if p <= largest)
+    if values.size + tens != len(digits):
+        return _checked(text)  # leading zeros
     return frozen(values.astype(np.int32))
 
 

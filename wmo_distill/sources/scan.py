@@ -9,12 +9,12 @@ document takes the ordinary path.
 
 import re
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO
 
 from wmo_distill.sources.numbers import WHITE, NotFlat, read_ids, read_ids_after, read_logprobs
 from wmo_distill.sources.rows import DAMAGED_IDS, IdRow, LogprobRow
-from wmo_distill.sources.window import Remembered, Window
+from wmo_distill.sources.window import WINDOW, Block, Remembered, Window
 
 _KEY = re.compile(rb'"(prompt_token_ids|completion_token_ids|logprobs)"')
 _LONGEST_KEY = len(b'"completion_token_ids"')
@@ -51,7 +51,7 @@ class Scanner:
     """Reads one document through a window."""
 
     window: Window
-    remembered: Remembered = field(default_factory=Remembered)
+    remembered: Remembered
     last_prompt: IdRow | None = None
 
     def skeleton(self) -> Skeleton:
@@ -156,7 +156,7 @@ class Scanner:
         ids = read_ids_after(text) if shared else read_ids(text)
         if ids is None:
             # Where a damaged list ends another way than it began, nothing may share with it.
-            known.size = known.numbers = 0
+            known.clear()
             self.last_prompt = None
             return DAMAGED_IDS
         row = IdRow(shared, ids, self.last_prompt if shared else None)
@@ -173,6 +173,16 @@ class Scanner:
         return window.block.data[window.pos] in b",] \t\r\n"
 
 
-def scan(file: IO[bytes], window: int | None = None) -> Skeleton:
+_spare: list[tuple[Block, Remembered]] = []  # fresh memory costs more than reading into it
+
+
+def scan(file: IO[bytes], window: int = WINDOW) -> Skeleton:
     """The skeleton and the token lists of a document; NotFlat for the ordinary path."""
-    return Scanner(Window(file) if window is None else Window(file, window)).skeleton()
+    block, remembered = _spare.pop() if _spare else (Block(window), Remembered())
+    if len(block.data) != window:
+        block = Block(window)
+    remembered.clear()
+    try:
+        return Scanner(Window(file, block), remembered).skeleton()
+    finally:
+        _spare.append((block, remembered))

@@ -1,6 +1,7 @@
 """A file seen through a window of fixed size, and text compared without parsing it."""
 
 import ctypes
+import re
 from collections.abc import Callable
 from typing import IO
 
@@ -10,6 +11,7 @@ from wmo_distill.files import retried
 
 WINDOW = 1 << 20
 _BLOCK = 1 << 12
+_WHITE = re.compile(rb"[ \t\r\n]*")
 
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -34,8 +36,8 @@ class Window:
 
     __slots__ = ("_read", "block", "end", "pos")
 
-    def __init__(self, file: IO[bytes], size: int = WINDOW) -> None:
-        self.block = Block(size)
+    def __init__(self, file: IO[bytes], block: Block) -> None:
+        self.block = block
         self.pos = 0
         self.end = 0
         self._read: Callable[[memoryview], int | None] = file.readinto  # type: ignore[attr-defined]
@@ -58,13 +60,10 @@ class Window:
 
     def peek(self) -> int | None:
         """The next byte that is no white space, without taking it; None at the end."""
-        data = self.block.data
         while True:
-            while self.pos < self.end:
-                byte = data[self.pos]
-                if byte not in (32, 10, 13, 9):
-                    return byte
-                self.pos += 1
+            self.pos = _WHITE.match(self.block.data, self.pos, self.end).end()  # type: ignore[union-attr]
+            if self.pos < self.end:
+                return self.block.data[self.pos]
             if not self.refill():
                 return None
 
@@ -92,6 +91,9 @@ class Remembered:
         self.block = Block(1 << 16)
         self.size = 0
         self.numbers = 0
+
+    def clear(self) -> None:
+        self.size = self.numbers = 0
 
     def take_shared(self, window: Window) -> int:
         """Take from the window what equals the remembered text; gives the number of bytes."""
