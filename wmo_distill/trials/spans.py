@@ -344,14 +344,26 @@ def _place_extra(calls: list[Call], lists: Lists, found: int, wanted: bool) -> l
     return [] if len(placeable) == len(lists.extra) else [Issue.EXTRA_UNPLACED]
 
 
-def json_text(value: Any) -> str:
-    """JSON without white space outside strings, in characters that UTF-8 can hold."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+def json_text(value: Any) -> str | None:
+    """JSON without white space outside strings, in characters that UTF-8 can hold.
+
+    None where it is nested too deeply to be written.
+    """
+    try:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        return (
+            text if text.isascii() or _encodable(text) else json.dumps(value, separators=(",", ":"))
+        )
+    except RecursionError:
+        return None
+
+
+def _encodable(text: str) -> bool:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        text = json.dumps(value, separators=(",", ":"))
-    return text
+        return False
+    return True
 
 
 def _absence(details: Any) -> tuple[Issue, ...]:
