@@ -175,6 +175,11 @@ class Issue(StrEnum):
     TESTS_UNREADABLE = "tests_unreadable", "ctrf.json is no readable test report"
     TESTS_DISAGREE = "tests_disagree", "a report's summary and its items differ"
     TESTS_WITHOUT_VERDICT = "tests_without_verdict", "a test report gave no verdict"
+    REWARD_AGAINST_TESTS = (
+        "reward_against_tests",
+        "reward 1.0 beside a failed test, or 0.0 where every test passed",
+    )
+    CELL_STEP_MISSING = "cell_step_missing", "a cell grades a step that the trial did not record"
 
     # values that no column can hold
     VALUE_DAMAGED = "value_damaged", "a recorded value has the wrong type or range for its column"
