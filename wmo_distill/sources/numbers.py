@@ -1,11 +1,12 @@
 """The text of one flat JSON list of numbers to an array.
 
 Harbor writes one number a line, about 30 bytes an id. NumPy reads such text fast but believes
-much, so its answer is used only where the digits of the numbers it gives are as many as those in
-a text of nothing but digits, commas and white space. Any other text goes through a JSON parser.
+much, so its answer is used only for a text of digits, commas and white space in which it finds as
+many numbers as there is room for between the commas. Any other text goes through a JSON parser.
 """
 
 import json
+import re
 
 import numpy as np
 import orjson
@@ -14,8 +15,7 @@ from wmo_distill.sources.rows import IdRow, LogprobRow, id_row, logprob_row
 from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, frozen
 
 WHITE = b" \t\r\n"
-_WHITE_AND_COMMAS = WHITE + b","
-_POWERS = [10**k for k in range(1, 10)]
+_LEADING_ZERO = re.compile(rb"(?:^|,)0[0-9]")
 
 
 class NotFlat(Exception):  # noqa: N818 - a signal to take the ordinary path, not an error
@@ -27,19 +27,18 @@ def read_ids(text: bytes) -> Ids | None:
     text = text.strip(WHITE)
     if not text:
         return NO_IDS
-    digits = text.translate(None, _WHITE_AND_COMMAS)
-    if not digits.isdigit():
+    compact = text.translate(None, WHITE)
+    if not compact.translate(None, b",").isdigit():
         return _checked(text)
     try:
         values = np.fromstring(text, np.int64, sep=",")
     except (ValueError, DeprecationWarning):  # it met something else before the end
         return _checked(text)
-    largest = values.max() if values.size else ID_LIMIT
-    if values.size != text.count(b",") + 1 or largest >= ID_LIMIT:
+    # White space inside a number, and commas too many, end NumPy's reading early.
+    if values.size != compact.count(b",") + 1 or values.max(initial=0) >= ID_LIMIT:
         return _checked(text)
-    tens = sum(int(np.count_nonzero(values >= p)) for p in _POWERS if p <= largest)
-    if values.size + tens != len(digits):
-        return _checked(text)  # leading zeros
+    if (compact[0] == 48 or b",0" in compact) and _LEADING_ZERO.search(compact):
+        raise NotFlat
     return frozen(values.astype(np.int32))
 
 
