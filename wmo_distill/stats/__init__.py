@@ -1,0 +1,1 @@
+"""Numbers over trial records, each rate with its numerator and denominator."""
