@@ -1,0 +1,219 @@
+"""ATIF trajectories: what the agent did, turn by turn, over all continuation files."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wmo_distill.files import Absent, TrialFiles, parse_json
+from wmo_distill.issues import Issue
+from wmo_distill.sources.documents import read_trajectory_file
+from wmo_distill.sources.rows import MISSING_IDS, MISSING_LOGPROBS, IdRow, LogprobRow
+
+COMPLETE_TOOL = "mark_task_complete"
+_PARSE_ERROR = "Previous response had parsing errors"
+_COMPACTION = "Performed context summarization"
+_XML_CLAIM = re.compile(r"<task_complete>\s*true\s*</task_complete>", re.IGNORECASE)
+_JSON_CLAIM = re.compile(r'"task_complete"\s*:\s*true\b')
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStep:
+    """One turn of the agent, with the rows of its token lists."""
+
+    claims: bool
+    parse_error: bool
+    prompt: IdRow = MISSING_IDS
+    completion: IdRow = MISSING_IDS
+    logprobs: LogprobRow = MISSING_LOGPROBS
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the step records token ids, sound or not."""
+        return not (self.prompt.missing and self.completion.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """The agent's steps in order; `absent` says why there are none to be had."""
+
+    absent: Absent | None = None
+    steps: tuple[AgentStep, ...] = ()
+    compactions: tuple[int, ...] = ()
+    """Index of the first step after each compaction."""
+    reference_submitted: bool = False
+    """Whether the last agent step of the first file calls the completion tool."""
+    issues: tuple[Issue, ...] = ()
+    slow_reads: int = 0
+
+
+def read_trajectory(files: TrialFiles, agent_dir: str) -> Trajectory:
+    """The trajectory of an agent directory, such as `agent` or `steps/x/agent`."""
+    first = _read(files, f"{agent_dir}/trajectory.json")
+    if isinstance(first, Absent):
+        issue = {
+            Absent.MISSING: Issue.TRAJECTORY_MISSING,
+            Absent.UNREADABLE: Issue.TRAJECTORY_UNREADABLE,
+        }[first]
+        return Trajectory(absent=first, issues=(issue,))
+    documents, issues = _continued(files, agent_dir, first)
+    raw = not any(_has_tool_calls(document) for document, _ in documents)
+    steps: list[AgentStep] = []
+    compactions: list[int] = []
+    images = False
+    for number, (document, _) in enumerate(documents):
+        if number:
+            compactions.append(len(steps))
+        for step in document["steps"]:
+            if not isinstance(step, dict) or step.get("is_copied_context") is True:
+                continue
+            text, has_image = message_text(step.get("message"))
+            images |= has_image
+            if step.get("source") == "agent":
+                steps.append(_agent_step(step, text, raw))
+            elif _is_compaction(step, text):
+                compactions.append(len(steps))
+    if images:
+        issues.append(Issue.IMAGE_IN_MESSAGE)
+    return Trajectory(
+        steps=tuple(steps),
+        compactions=tuple(dict.fromkeys(x for x in compactions if x < len(steps))),
+        reference_submitted=_reference_submitted(documents[0][0]),
+        issues=tuple(issues),
+        slow_reads=sum(slow for _, slow in documents),
+    )
+
+
+def summarizer_prompts(files: TrialFiles, agent_dir: str) -> tuple[IdRow, ...]:
+    """The first recorded prompt of each summarizer that has a trajectory of its own."""
+    prompts: list[IdRow] = []
+    for name in files.names(agent_dir):
+        if not (name.startswith("trajectory.summarization-") and name.endswith(".json")):
+            continue
+        read = _read(files, f"{agent_dir}/{name}")
+        if isinstance(read, Absent):
+            continue
+        for step in read[0]["steps"]:
+            if isinstance(step, dict) and step.get("is_copied_context") is not True:
+                prompt = _metrics(step).get("prompt_token_ids")
+                if isinstance(prompt, IdRow) and prompt.size:
+                    prompts.append(prompt)
+                    break
+    return tuple(prompts)
+
+
+def message_text(message: Any) -> tuple[str, bool]:
+    """(text, whether an image is in it) of a message: a string, or a list of parts."""
+    if isinstance(message, str):
+        return message, False
+    if not isinstance(message, list):
+        return "", False
+    texts: list[str] = []
+    image = False
+    for part in message:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict):
+            text = part.get("text")
+            if isinstance(text, str):
+                texts.append(text)
+            image |= "image" in str(part.get("type", ""))
+    return "\n".join(texts), image
+
+
+def _read(files: TrialFiles, relative: str) -> tuple[dict[str, Any], bool] | Absent:
+    read = read_trajectory_file(files, relative)
+    if isinstance(read, Absent):
+        return read
+    if not isinstance(read.value, dict) or not isinstance(read.value.get("steps"), list):
+        return Absent.UNREADABLE
+    return read.value, read.slow
+
+
+def _continued(
+    files: TrialFiles, agent_dir: str, first: tuple[dict[str, Any], bool]
+) -> tuple[list[tuple[dict[str, Any], bool]], list[Issue]]:
+    """The first file and those it is continued in, none twice and none outside the directory."""
+    documents = [first]
+    seen = {"trajectory.json"}
+    while True:
+        reference = documents[-1][0].get("continued_trajectory_ref")
+        if reference is None:
+            return documents, []
+        name = reference.removeprefix("./") if isinstance(reference, str) else ""
+        if not name or "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
+            return documents, [Issue.CONTINUATION_ESCAPES]
+        if name in seen:
+            return documents, [Issue.CONTINUATION_CYCLIC]
+        seen.add(name)
+        following = _read(files, f"{agent_dir}/{name}")
+        if isinstance(following, Absent):
+            return documents, [Issue.CONTINUATION_MISSING]
+        documents.append(following)
+
+
+def _agent_step(step: Mapping[str, Any], text: str, raw: bool) -> AgentStep:
+    metrics = _metrics(step)
+    prompt = metrics.get("prompt_token_ids")
+    completion = metrics.get("completion_token_ids")
+    logprobs = metrics.get("logprobs")
+    failed = any(content.startswith(_PARSE_ERROR) for content in _observations(step))
+    return AgentStep(
+        claims=not failed and (claims_in_text(text) if raw else _calls_complete(step)),
+        parse_error=failed,
+        prompt=prompt if isinstance(prompt, IdRow) else MISSING_IDS,
+        completion=completion if isinstance(completion, IdRow) else MISSING_IDS,
+        logprobs=logprobs if isinstance(logprobs, LogprobRow) else MISSING_LOGPROBS,
+    )
+
+
+def claims_in_text(text: str) -> bool:
+    """Whether a raw reply declares the task complete, in JSON or in the XML form."""
+    if _XML_CLAIM.search(text):
+        return True
+    if not _JSON_CLAIM.search(text):
+        return False
+    start, end = text.find("{"), text.rfind("}")
+    reply = parse_json(text[start : end + 1].encode("utf-8", "replace")) if start >= 0 else None
+    # Where the reply is JSON, a claim inside one of its strings is none.
+    return reply.get("task_complete") is True if isinstance(reply, dict) else True
+
+
+def _metrics(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    metrics = step.get("metrics")
+    return metrics if isinstance(metrics, dict) else {}
+
+
+def _observations(step: Mapping[str, Any]) -> list[str]:
+    observation = step.get("observation")
+    results = observation.get("results") if isinstance(observation, dict) else None
+    if not isinstance(results, list):
+        return []
+    return [message_text(r.get("content"))[0] for r in results if isinstance(r, dict)]
+
+
+def _calls_complete(step: Mapping[str, Any]) -> bool:
+    calls = step.get("tool_calls")
+    if not isinstance(calls, list):
+        return False
+    return any(isinstance(c, dict) and c.get("function_name") == COMPLETE_TOOL for c in calls)
+
+
+def _has_tool_calls(document: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(step, dict) and step.get("source") == "agent" and "tool_calls" in step
+        for step in document["steps"]
+    )
+
+
+def _is_compaction(step: Mapping[str, Any], text: str) -> bool:
+    extra = step.get("extra")
+    management = extra.get("context_management") if isinstance(extra, dict) else None
+    if isinstance(management, dict) and management.get("type") == "compaction":
+        return True
+    return step.get("source") == "system" and text.startswith(_COMPACTION)
+
+
+def _reference_submitted(document: Mapping[str, Any]) -> bool:
+    steps = [s for s in document["steps"] if isinstance(s, dict) and s.get("source") == "agent"]
+    return bool(steps) and _calls_complete(steps[-1])
