@@ -57,7 +57,7 @@ def stop_reason(evidence: EpisodeEvidence) -> Ending:
     trace = evidence.trace
     if trace is not None and trace.word is not None:
         word = _word(trace.word)
-        issues = () if word else (Issue.STOP_WORD_UNKNOWN,)
+        issues: tuple[Issue, ...] = () if word else (Issue.STOP_WORD_UNKNOWN,)
         return Ending(word or StopReason.UNKNOWN, completion, issues)
     raised = _raised(evidence.exception, completion)
     if evidence.readable and raised is not None:

@@ -1,0 +1,152 @@
+"""How the tokens were sampled: recorded in the trial's config or its sink, or declared."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wmo_distill.errors import UsageError
+from wmo_distill.issues import Issue
+from wmo_distill.records import LogprobMode, Sampling
+from wmo_distill.trials.values import INT64, Values, at
+
+COLUMNS = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "logprob_mode",
+    "policy_version",
+    "train_step",
+    "tokenizer",
+)
+
+# What an OpenAI-compatible server takes to decide on tokens; addresses and keys are not here.
+PARAMETERS = frozenset(
+    (
+        "temperature", "top_p", "top_k", "min_p", "top_a", "typical_p", "tfs", "n", "best_of",
+        "seed", "stop", "stop_token_ids", "max_tokens", "max_completion_tokens", "min_tokens",
+        "frequency_penalty", "presence_penalty", "repetition_penalty", "length_penalty",
+        "no_repeat_ngram_size", "logit_bias", "bad_words", "allowed_token_ids", "ignore_eos",
+        "use_beam_search", "early_stopping", "logprobs", "top_logprobs", "prompt_logprobs",
+        "logprobs_mode", "truncate_prompt_tokens", "skip_special_tokens",
+        "spaces_between_special_tokens", "include_stop_str_in_output", "add_generation_prompt",
+        "continue_final_message", "chat_template_kwargs", "response_format", "guided_json",
+        "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "reasoning_effort",
+        "max_thinking_tokens", "thinking", "enable_thinking", "parallel_tool_calls", "tool_choice",
+        "mirostat", "mirostat_tau", "mirostat_eta", "dry_multiplier", "dry_base", "xtc_threshold",
+        "xtc_probability",
+    )
+)  # fmt: skip
+
+_RAW_MODES = {"raw_logprobs": "raw", "processed_logprobs": "processed"}
+
+
+def sampling_of(
+    config: Any, declared: Mapping[str, Any], recorded_in_sink: Mapping[str, Any]
+) -> tuple[Sampling, list[Issue]]:
+    """What is recorded, else what is declared, else null; a difference of the two is an issue."""
+    arguments = _arguments(config)
+    recorded = {k: v for k, v in arguments.items() if k in COLUMNS}
+    if "logprob_mode" not in recorded and "logprobs_mode" in arguments:
+        recorded["logprob_mode"] = _RAW_MODES.get(str(arguments["logprobs_mode"]))
+    recorded.update(recorded_in_sink)
+    values = Values()
+    typed = {name: _typed(name, recorded.get(name), values) for name in COLUMNS}
+    issues = [Issue.SAMPLING_DAMAGED] * len(values.issues)
+    used: list[str] = []
+    for name, value in declared.items():
+        if typed[name] is None:
+            typed[name] = value
+            used.append(name)
+        elif typed[name] != value:
+            issues.append(Issue.DECLARED_CONFLICT)
+    mode = typed.pop("logprob_mode")
+    sent = {k: v for k, v in arguments.items() if k in PARAMETERS}
+    return (
+        Sampling(
+            **typed,
+            logprob_mode=LogprobMode(mode) if mode else LogprobMode.UNKNOWN,
+            declared=tuple(sorted(used)),
+            sampling=_text(sent) if sent else None,
+        ),
+        issues,
+    )
+
+
+def parse_declare(items: Sequence[str]) -> dict[str, str | int | float]:
+    """`NAME=VALUE` arguments to typed values; UsageError for an unknown name or a wrong value."""
+    declared: dict[str, str | int | float] = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals or name not in COLUMNS:
+            raise UsageError(
+                f"--declare {item}: expected NAME=VALUE with a name of {', '.join(COLUMNS)}"
+            )
+        declared[name] = _declared(name, text, item)
+    return declared
+
+
+def check_declared(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Values given by a library caller, by the same rule as `parse_declare`."""
+    return parse_declare([f"{name}={value}" for name, value in declared.items()])
+
+
+def _declared(name: str, text: str, item: str) -> str | int | float:
+    wanted = {
+        "temperature": "a number >= 0",
+        "top_p": "a number in (0, 1]",
+        "top_k": "an integer",
+        "train_step": "an integer",
+        "logprob_mode": "raw, processed or unknown",
+    }.get(name, "some text")
+    value: str | int | float | None = None
+    try:
+        if name in ("temperature", "top_p"):
+            value = float(text)
+            low = value > 0 if name == "top_p" else value >= 0
+            value = value if low and value <= (1.0 if name == "top_p" else 1e6) else None
+        elif name in ("top_k", "train_step"):
+            limit = 2**31 if name == "top_k" else INT64
+            value = int(text)
+            value = value if -limit <= value < limit else None
+        elif name == "logprob_mode":
+            value = LogprobMode(text).value
+        else:
+            value = text or None
+    except ValueError:
+        value = None
+    if value is None:
+        raise UsageError(f"--declare {item}: expected {wanted}, found {text!r}")
+    return value
+
+
+def _arguments(config: Any) -> dict[str, Any]:
+    """All recorded arguments; what stands later wins, an extra_body over its parent."""
+    kwargs = at(config, "agent", "kwargs")
+    merged: dict[str, Any] = {}
+    for place in (kwargs, at(kwargs, "llm_kwargs"), at(kwargs, "llm_call_kwargs")):
+        for holder in (place, at(place, "extra_body")):
+            if isinstance(holder, dict):
+                merged.update({k: v for k, v in holder.items() if v is not None})
+    return merged
+
+
+def _typed(name: str, value: Any, values: Values) -> Any:
+    if name in ("temperature", "top_p"):
+        return values.number(value)
+    if name in ("top_k", "train_step"):
+        return values.integer(value) if name == "top_k" else values.integer(value, INT64)
+    if name == "policy_version" and type(value) is int:
+        value = str(value)
+    text = values.text(value)
+    if name == "logprob_mode" and text is not None and text not in list(LogprobMode):
+        values.issues.append(Issue.VALUE_DAMAGED)
+        return None
+    # "unknown" is what no record means: a declared mode may replace it.
+    return None if name == "logprob_mode" and text == LogprobMode.UNKNOWN else text
+
+
+def _text(arguments: Mapping[str, Any]) -> str | None:
+    try:
+        return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        return None

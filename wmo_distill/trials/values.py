@@ -1,0 +1,73 @@
+"""Recorded values of any type to what a column can hold; a wrong one is null and an issue."""
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from wmo_distill.files import plain_text
+from wmo_distill.issues import Issue
+from wmo_distill.trials.ending import zoned_time
+
+INT32 = 2**31
+INT64 = 2**63
+
+
+def at(value: Any, *keys: str) -> Any:
+    """The value at a path of keys, None where the path ends early."""
+    for key in keys:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+@dataclass(slots=True)
+class Values:
+    """Takes values and remembers how many were damaged."""
+
+    issues: list[Issue] = field(default_factory=list)
+
+    def text(self, value: Any) -> str | None:
+        if isinstance(value, str):
+            return plain_text(value)
+        self._note_damage(value)
+        return None
+
+    def integer(self, value: Any, limit: int = INT32) -> int | None:
+        if type(value) is int and -limit <= value < limit:
+            return value
+        self._note_damage(value)
+        return None
+
+    def number(self, value: Any) -> float | None:
+        """A finite number as a float."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            with suppress(OverflowError):
+                number = float(value)
+                if math.isfinite(number):
+                    return number
+        self._note_damage(value)
+        return None
+
+    def time(self, value: Any) -> datetime | None:
+        """A time that names its zone, in UTC."""
+        time = zoned_time(value)
+        if time is not None:
+            with suppress(OverflowError):
+                return time.astimezone(UTC)
+        self._note_damage(value)
+        return None
+
+    def seconds(self, phase: Any) -> float | None:
+        """The length of a recorded phase, None unless both ends are known."""
+        if not isinstance(phase, dict):
+            self._note_damage(phase)
+            return None
+        start, end = self.time(phase.get("started_at")), self.time(phase.get("finished_at"))
+        return None if start is None or end is None else (end - start).total_seconds()
+
+    def _damage(self) -> None:
+        self.issues.append(Issue.VALUE_DAMAGED)
