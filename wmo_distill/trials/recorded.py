@@ -15,7 +15,7 @@ def sink_spans(sink: Sink, *, salvage: bool = True, extra: bool = True) -> Spans
     n = len(sink.calls)
     if not any(call.sampled.size or _damaged(call) for call in sink.calls):
         issues = [Issue.NO_COMPLETION_IDS] + [Issue.CALL_WITHOUT_EVIDENCE] * n
-        return Spans(issues=(*sink.issues, *issues), calls_found=n)
+        return Spans(issues=(*sink.issues, *issues), calls_found=n, main_calls=n)
     calls = [
         Call(
             call.call_index,
@@ -29,7 +29,7 @@ def sink_spans(sink: Sink, *, salvage: bool = True, extra: bool = True) -> Spans
     ]
     if not salvage and (_torn_or_unordered(sink) or any(map(_faulty, calls))):
         issues = [Issue.CALL_NOT_SALVAGED] * n
-        return Spans(issues=(*sink.issues, *issues), calls_found=n)
+        return Spans(issues=(*sink.issues, *issues), calls_found=n, main_calls=n)
     chain = SpanChain(0)
     for call in calls:
         chain.add(call)
@@ -39,6 +39,7 @@ def sink_spans(sink: Sink, *, salvage: bool = True, extra: bool = True) -> Spans
         source=source,
         issues=(*sink.issues, *chain.issues),
         calls_found=n,
+        main_calls=n,
     )
 
 

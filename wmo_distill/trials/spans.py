@@ -35,6 +35,8 @@ class Spans:
     source: SpanSource = SpanSource.NONE
     issues: tuple[Issue, ...] = ()
     calls_found: int = 0
+    main_calls: int = 0
+    """Of the calls found, those of the main chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +92,27 @@ def episode_spans(
     spans: list[TokenSpan] = []
     issues: list[Issue] = []
     found = 0
-    main = Spans()
+    main = 0
     for number, entry in enumerate(details):
         segment = number + moved
         turns = witness.turns if segment == 0 else ()
         read = _entry_spans(entry, segment, turns, salvage=salvage, extra=extra)
         if segment == 0:
-            main = read
+            main = read.calls_found
         spans += read.spans
         issues += read.issues
         found += read.calls_found
     source = SpanSource.RESULT if spans else SpanSource.NONE
-    if main.calls_found == 0 and salvage:
+    if not main and salvage:
         # Entry 0 holds no list at all (or there is none for the main chat).
         rebuilt = trajectory_spans(witness, (), salvage=salvage)
         spans = [*rebuilt.spans, *spans]
         issues += rebuilt.issues
         found += rebuilt.calls_found
+        main = rebuilt.calls_found
         source = SpanSource.TRAJECTORY if rebuilt.spans else source
     kinds = (SegmentKind.MAIN,) + (SegmentKind.SUBAGENT,) * (len(details) - 1 + moved)
-    return Spans(tuple(spans), kinds, source, tuple(issues), found)
+    return Spans(tuple(spans), kinds, source, tuple(issues), found, main)
 
 
 def trajectory_spans(witness: Witness, issues: Sequence[Issue], *, salvage: bool) -> Spans:
@@ -125,6 +128,7 @@ def trajectory_spans(witness: Witness, issues: Sequence[Issue], *, salvage: bool
         source=SpanSource.TRAJECTORY if chain.spans else SpanSource.NONE,
         issues=(*issues, Issue.TOKENS_FROM_TRAJECTORY, *chain.issues),
         calls_found=len(turns),
+        main_calls=len(turns),
     )
 
 
@@ -374,15 +378,20 @@ def _absence(details: Any) -> tuple[Issue, ...]:
     return (Issue.DETAILS_EMPTY if isinstance(details, list) else Issue.DETAILS_DAMAGED,)
 
 
+def first_prompt_is(entry: Any, turns: Sequence[Turn]) -> bool:
+    """Whether an entry's first prompt is that of the first turn."""
+    prompts = entry.get("prompt_token_ids") if isinstance(entry, dict) else None
+    if not isinstance(prompts, list) or not prompts or not turns:
+        return False
+    return _same_ids(prompts[0], turns[0].prompt)
+
+
 def _is_summarizer(entry: Any, witness: Witness) -> bool:
     """Whether entry 0 is a summarizer's chat: the main chat recorded nothing before it."""
     prompts = entry.get("prompt_token_ids") if isinstance(entry, dict) else None
-    if not isinstance(prompts, list) or not prompts:
+    if not isinstance(prompts, list) or not prompts or first_prompt_is(entry, witness.turns):
         return False
-    first = prompts[0]
-    if witness.turns and _same_ids(first, witness.turns[0].prompt):
-        return False
-    return any(_same_ids(first, row) for row in witness.summarizer_prompts)
+    return any(_same_ids(prompts[0], row) for row in witness.summarizer_prompts)
 
 
 def _recorded(row: IdRow) -> bool:

@@ -1,0 +1,358 @@
+"""One trial directory to its records: the only place where sources and decisions meet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.issues import Issue
+from wmo_distill.options import BuildOptions
+from wmo_distill.records import ReadTrial, ScoreCell, SegmentKind, TrialRecord
+from wmo_distill.sources.ctrf import read_tests
+from wmo_distill.sources.documents import read_result
+from wmo_distill.sources.rewards import read_rewards
+from wmo_distill.sources.rows import IdRow
+from wmo_distill.sources.run_trace import read_run_trace
+from wmo_distill.sources.sink import Sink, SinkState, read_sink, sink_path
+from wmo_distill.sources.trajectory import Trajectory, read_trajectory, summarizer_prompts
+from wmo_distill.trials.cells import PlacedCell, apply_cells
+from wmo_distill.trials.ending import (
+    EpisodeEvidence,
+    RaisedException,
+    episode_count,
+    raised_exception,
+    reference_stop_reason,
+    stop_reason,
+    turn_cap,
+)
+from wmo_distill.trials.grade import GradeEvidence, grade, trial_reward
+from wmo_distill.trials.identity import episode_trace, group_id, identity_columns, trial_times
+from wmo_distill.trials.recorded import sink_spans
+from wmo_distill.trials.sampling import sampling_of
+from wmo_distill.trials.spans import (
+    ABSENT,
+    Spans,
+    Turn,
+    Witness,
+    episode_spans,
+    first_prompt_is,
+    trajectory_spans,
+)
+from wmo_distill.trials.values import Values, at
+
+if TYPE_CHECKING:
+    from wmo_distill.sources.discovery import FoundTrial
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What the trial's own documents say, before any episode is looked at."""
+
+    files: TrialFiles
+    result: dict[str, Any] | None
+    config: dict[str, Any] | None
+    name: str
+    issues: tuple[Issue, ...]
+    slow_reads: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Episode:
+    """One episode's place in the result and in the directory."""
+
+    recorded: Any
+    """The result itself, or an element of step_results."""
+    step_name: str | None = None
+    step_index: int | None = None
+    root: str = ""
+    """Directory of its agent/ and verifier/, relative to the trial's."""
+    exceptions: tuple[Any, ...] = ()
+
+    def directory(self, name: str) -> str:
+        return f"{self.root}/{name}" if self.root else name
+
+
+def read_trial_dir(
+    found: "FoundTrial", options: BuildOptions, cells: Sequence[ScoreCell] = ()
+) -> ReadTrial:
+    """The records of one trial directory, one an episode, graded by `cells` where given."""
+    files = TrialFiles(found.root)
+    trial = _read_documents(files)
+    values = Values()
+    job = found.job
+    columns = identity_columns(
+        trial.result,
+        trial.config,
+        directory=found.path.rsplit("/", 1)[-1],
+        job=None if job is None else job.name,
+        values=values,
+    )
+    columns |= trial_times(trial.result, values)
+    columns["artifact_dir"] = found.path
+    columns["job"] = None if job is None else job.name
+    columns["group_expected"] = None if job is None else job.n_attempts
+    read = [_read_episode(trial, episode, columns, options) for episode in _episodes(trial)]
+    records = [record for record, _, _ in read]
+    shared = (*trial.issues, *values.issues)
+    records[0] = replace(records[0], issues=tuple(sorted((*records[0].issues, *shared))))
+    return ReadTrial(
+        records=apply_cells(_unique(records), cells) if cells else tuple(_unique(records)),
+        calls_found=sum(calls for _, calls, _ in read),
+        slow_reads=trial.slow_reads + sum(slow for _, _, slow in read),
+    )
+
+
+def missing_trial(placed: PlacedCell) -> ReadTrial:
+    """The record of a cell whose directory is not there."""
+    cell = placed.cell
+    step = "" if cell.step_name is None else f"/{cell.step_name}"
+    record = TrialRecord(
+        episode_id=f"path:{placed.name}{step}",
+        trial_name=placed.name,
+        step_name=cell.step_name,
+        artifact_dir=placed.name,
+        group_id=group_id([None] * 7),
+        infra_failed=True,
+        segment_kinds=(SegmentKind.MAIN,),
+        issues=(Issue.DIRECTORY_MISSING,),
+    )
+    return ReadTrial(records=apply_cells([record], [cell]), calls_found=0)
+
+
+def _read_documents(files: TrialFiles) -> _Trial:
+    read = read_result(files)
+    issues: list[Issue] = []
+    result: dict[str, Any] | None = None
+    slow = 0
+    if isinstance(read, Absent):
+        missing = read is Absent.MISSING
+        issues.append(Issue.RESULT_MISSING if missing else Issue.RESULT_UNREADABLE)
+    elif not isinstance(read.value, dict) or "trial_name" not in read.value:
+        issues.append(Issue.RESULT_UNREADABLE)
+    else:
+        result, slow = read.value, read.slow
+        if result.get("finished_at") is None:
+            issues.append(Issue.RESULT_UNFINISHED)
+    config = at(result, "config")
+    if not isinstance(config, dict):
+        config = files.read_json("config.json")
+    if not isinstance(config, dict):
+        config = None
+        issues.append(Issue.CONFIG_UNREADABLE)
+    name = at(result if result is not None else config, "trial_name")
+    if not isinstance(name, str) or not name:
+        name = files.root.name
+    return _Trial(files, result, config, name, tuple(issues), int(slow))
+
+
+def _episodes(trial: _Trial) -> list[_Episode]:
+    """The episodes in recorded order; one without a step where no step is recorded."""
+    result = trial.result
+    steps = at(result, "step_results")
+    recorded = [s for s in steps if isinstance(s, dict)] if isinstance(steps, list) else []
+    whole = _Episode(result, exceptions=(at(result, "exception_info"),))
+    if not recorded or isinstance(at(result, "agent_result"), dict):
+        return [whole]
+    episodes = []
+    for index, step in enumerate(recorded):
+        name = step.get("step_name")
+        name = name if isinstance(name, str) and name else None
+        root = f"steps/{name}" if name is not None else ""
+        exceptions = [step.get("exception_info")]
+        if index == len(recorded) - 1:
+            if not step.get("exception_info") and step.get("verifier_result") is None:
+                exceptions.append(at(result, "exception_info"))
+            if not trial.files.is_dir(f"{root}/agent") and trial.files.is_dir("agent"):
+                root = ""
+        episodes.append(_Episode(step, name, index, root, tuple(exceptions)))
+    return episodes
+
+
+def _read_episode(
+    trial: _Trial, episode: _Episode, columns: dict[str, Any], options: BuildOptions
+) -> tuple[TrialRecord, int, int]:
+    """(record, calls found, slow reads)."""
+    files, recorded, values = trial.files, episode.recorded, Values()
+    agent_result = at(recorded, "agent_result")
+    agent_dir = episode.directory("agent")
+    trajectory = read_trajectory(files, agent_dir)
+    own = _own_spans(trial, episode, agent_dir, trajectory, options)
+    sink, spans = _from_sink(trial, episode, options)
+    sink_issues = () if sink is None or spans is not None else sink.issues
+    found = 0 if sink is None or spans is not None else sink.lines
+    spans = spans or own
+    sampled_with, sampling_issues = sampling_of(
+        trial.config, options.declare, {} if sink is None else sink.sampling
+    )
+    cap, cap_known, cap_issues = _cap(trial, options)
+    trace = read_run_trace(files, episode.root) if sink is not None else None
+    evidence = EpisodeEvidence(
+        readable=trial.result is not None,
+        exception=_exception(episode, columns),
+        n_episodes=episode_count(agent_result),
+        cap=cap,
+        cap_known=cap_known,
+        trajectory=trajectory,
+        recorded_turns=spans.main_calls,
+        trace=trace,
+    )
+    ending = stop_reason(evidence)
+    graded = grade(
+        GradeEvidence(
+            verifier_result=at(recorded, "verifier_result"),
+            exceptions=episode.exceptions,
+            recorded_valid=None if episode.step_index is not None else at(recorded, "reward_valid"),
+            readable=trial.result is not None,
+            reward_files=read_rewards(files, episode.directory("verifier")),
+            tests=read_tests(files, episode.directory("verifier")),
+        ),
+        options,
+    )
+    whole_reward = graded.reward
+    if episode.step_index is not None:
+        whole_reward = trial_reward(at(trial.result, "verifier_result"), options)
+    record = TrialRecord(
+        **columns,
+        **episode_trace(recorded, values),
+        episode_id=columns["trial_id"] or f"path:{columns['artifact_dir']}",
+        step_name=values.text(episode.step_name),
+        step_index=episode.step_index,
+        sampled_with=sampled_with,
+        reward=graded.reward,
+        rewards=graded.rewards,
+        trial_reward=whole_reward,
+        passed=graded.passed,
+        reward_valid=graded.reward_valid,
+        infra_failed=graded.infra_failed,
+        tests=graded.tests,
+        note=graded.note,
+        stop_reason=ending.stop_reason,
+        reference_stop_reason=values.text(reference_stop_reason(evidence)),
+        completion=ending.completion,
+        exception_type=values.text(None if evidence.exception is None else evidence.exception.type),
+        n_episodes=values.integer(evidence.n_episodes),
+        max_turns=values.integer(cap),
+        spans=spans.spans,
+        segment_kinds=spans.kinds,
+        span_source=spans.source,
+        compactions=_compactions(trajectory),
+    )
+    issues = (
+        *spans.issues,
+        *sink_issues,
+        *(() if trace is None else trace.issues),
+        *trajectory.issues,
+        *ending.issues,
+        *graded.issues,
+        *sampling_issues,
+        *cap_issues,
+        *_place_issues(trial, episode),
+        *values.issues,
+    )
+    record = replace(record, issues=tuple(sorted(issues)))
+    return record, spans.calls_found + found, trajectory.slow_reads
+
+
+def _own_spans(
+    trial: _Trial,
+    episode: _Episode,
+    agent_dir: str,
+    trajectory: Trajectory,
+    options: BuildOptions,
+) -> Spans:
+    """The spans that Harbor's own files hold."""
+    turns = [Turn(s.prompt, s.completion, s.logprobs) for s in trajectory.steps if s.has_ids]
+    if trial.result is None:
+        return trajectory_spans(Witness(turns), (), salvage=options.salvage)
+    agent_result = at(episode.recorded, "agent_result")
+    if not isinstance(agent_result, dict):
+        missing = (Issue.AGENT_RESULT_MISSING,)
+        return trajectory_spans(Witness(turns), missing, salvage=options.salvage)
+    details = agent_result.get("rollout_details", ABSENT)
+    summarizers: tuple[IdRow, ...] = ()
+    if isinstance(details, list) and details and not first_prompt_is(details[0], turns):
+        summarizers = summarizer_prompts(trial.files, agent_dir)
+    return episode_spans(
+        details, Witness(turns, summarizers), salvage=options.salvage, extra=options.extra
+    )
+
+
+def _from_sink(
+    trial: _Trial, episode: _Episode, options: BuildOptions
+) -> tuple[Sink | None, Spans | None]:
+    """(the sink, its spans); spans are None where the trial's own tokens stand in."""
+    if options.sinks is None:
+        return None, None
+    sinks = TrialFiles(options.sinks)
+    if episode.step_index is None:
+        sink = read_sink(sinks, sink_path(trial.name))
+    else:
+        name = episode.step_name
+        sink = read_sink(sinks, None if name is None else sink_path(trial.name, name))
+        whole = sink_path(trial.name)
+        if sink.state is SinkState.MISSING and whole and sinks.stat(whole) is not None:
+            sink = replace(sink, issues=(Issue.SINK_NOT_SPLIT,))
+    return sink, sink_spans(sink, salvage=options.salvage, extra=options.extra)
+
+
+def _exception(episode: _Episode, columns: dict[str, Any]) -> RaisedException | None:
+    for info in episode.exceptions:
+        raised = raised_exception(
+            info,
+            episode.recorded,
+            agent_result=isinstance(at(episode.recorded, "agent_result"), dict),
+            copied=columns["regrade_of"] is not None,
+        )
+        if raised is not None:
+            return raised
+    return None
+
+
+def _cap(trial: _Trial, options: BuildOptions) -> tuple[int | None, bool, list[Issue]]:
+    """(cap used, whether it is known, issues)."""
+    recorded, known = turn_cap(trial.config)
+    if options.max_turns is None:
+        return recorded, known, [] if known else [Issue.MAX_TURNS_UNKNOWN]
+    differs = recorded is not None and recorded != options.max_turns
+    return options.max_turns, True, [Issue.MAX_TURNS_CONFLICT] if differs else []
+
+
+def _place_issues(trial: _Trial, episode: _Episode) -> list[Issue]:
+    """What is wrong with the way the episodes are recorded; told once a trial."""
+    if episode.step_index not in (None, 0):
+        return []
+    steps = at(trial.result, "step_results")
+    issues = []
+    if isinstance(steps, list):
+        issues += [Issue.STEP_DAMAGED for step in steps if not isinstance(step, dict)]
+        if steps and isinstance(at(trial.result, "agent_result"), dict):
+            issues.append(Issue.AGENT_RESULT_BESIDE_STEPS)
+    elif steps is not None:
+        issues.append(Issue.STEP_DAMAGED)
+    if episode.step_index is None and trial.files.is_dir("steps"):
+        issues.append(Issue.STEPS_NOT_RECORDED)
+    return issues
+
+
+def _compactions(trajectory: Trajectory) -> tuple[int, ...]:
+    """The call_index of the first call after each compaction; steps without ids are no calls."""
+    calls = [step.has_ids for step in trajectory.steps]
+    if any(calls):
+        return tuple(dict.fromkeys(sum(calls[:index]) for index in trajectory.compactions))
+    return trajectory.compactions
+
+
+def _unique(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Records whose episode ids are told apart by step, by its index where names repeat."""
+    seen: set[str] = set()
+    unique = []
+    for record in records:
+        episode_id = record.episode_id
+        if record.step_index is not None:
+            name = record.step_name
+            episode_id += f"/{record.step_index if name is None else name}"
+            if episode_id in seen:
+                episode_id += f"#{record.step_index}"
+        seen.add(episode_id)
+        unique.append(replace(record, episode_id=episode_id))
+    return unique
