@@ -69,5 +69,6 @@ class Values:
         start, end = self.time(phase.get("started_at")), self.time(phase.get("finished_at"))
         return None if start is None or end is None else (end - start).total_seconds()
 
-    def _damage(self) -> None:
-        self.issues.append(Issue.VALUE_DAMAGED)
+    def _note_damage(self, value: Any) -> None:
+        if value is not None:
+            self.issues.append(Issue.VALUE_DAMAGED)
