@@ -38,48 +38,16 @@ class CallStats:
 
 def call_stats(frame: pl.LazyFrame, max_tokens: int | None) -> CallStats:
     """Over a frame's `spans`; a call that sampled at least `max_tokens` is at the cap."""
-    span = pl.col("spans").struct
-    calls = (
-        frame.select("spans")
-        .with_row_index("row")
-        .explode("spans")
-        .select(
-            "row",
-            found=pl.col("spans").is_not_null(),
-            main=span.field("segment") == 0,
-            sampled=span.field("sampled_token_ids").list.len().fill_null(0),
-            logprobs=span.field("sampled_logprobs"),
-        )
-    )
-    # The log-probabilities of one call are summed before anything is collected.
-    scores = (
-        calls.filter(pl.col("main"))
-        .with_row_index("call")
-        .select("row", "call", "sampled", "logprobs")
-        .explode("logprobs")
-        .with_columns(
-            logprob=pl.when(pl.col("logprobs").is_finite()).then(pl.col("logprobs")),
-        )
-        .group_by("row", "call", maintain_order=True)
-        .agg(
-            sampled=pl.col("sampled").first(),
-            scored=pl.col("logprob").count(),
-            total=pl.col("logprob").sum(),
-        )
-        .collect()
-    )
-    spans = calls.group_by("row", maintain_order=True).agg(found=pl.col("found").any()).collect()
-    with_spans: list[bool] = spans["found"].to_list()
-    scored_rows = set(scores.filter(pl.col("scored") > 0)["row"].to_list())
-    sampled, scored = int(scores["sampled"].sum()), int(scores["scored"].sum())
+    records, calls, scores = pl.collect_all(_queries(frame.select("spans")))
+    with_spans: list[bool] = records["with_spans"].to_list()
+    scored_rows = set(scores["row"].to_list())
+    sampled, scored = int(calls["sampled"].sum()), int(scores["scored"].sum())
     episodes = sum(with_spans)
-    at_cap = scores.clear()
-    if max_tokens is not None:
-        at_cap = scores.filter(pl.col("sampled") >= max_tokens)
+    at_cap = calls.clear() if max_tokens is None else calls.filter(pl.col("sampled") >= max_tokens)
     return CallStats(
-        calls=scores.height,
+        calls=calls.height,
         calls_at_cap=at_cap.height,
-        records_with_calls=scores["row"].n_unique(),
+        records_with_calls=calls["row"].n_unique(),
         records_at_cap=at_cap["row"].n_unique(),
         with_spans=with_spans,
         with_logprobs=[row in scored_rows for row in range(len(with_spans))],
@@ -88,6 +56,36 @@ def call_stats(frame: pl.LazyFrame, max_tokens: int | None) -> CallStats:
             sampled_tokens=sampled,
             scored_tokens=scored,
             entropy_per_token=(0.0 - float(scores["total"].sum())) / scored if scored else None,
-            mean_generation_tokens=sampled / episodes if sampled and episodes else None,
+            mean_generation_tokens=sampled / episodes if sampled else None,
         ),
     )
+
+
+def _queries(frame: pl.LazyFrame) -> list[pl.LazyFrame]:
+    """A row a record; a row a call of a main chat; a row a record with a log-probability.
+
+    Versions of polars differ in what `explode` makes of an empty list, so none reaches it.
+    """
+    records = frame.with_row_index("row").with_columns(
+        with_spans=pl.col("spans").list.len().fill_null(0) > 0
+    )
+    span = pl.col("spans").struct
+    calls = (
+        records.filter("with_spans")
+        .explode("spans")
+        .filter(span.field("segment") == 0)
+        .select(
+            "row",
+            sampled=span.field("sampled_token_ids").list.len().fill_null(0).cast(pl.Int64),
+            logprobs=span.field("sampled_logprobs"),
+        )
+    )
+    scores = (
+        calls.filter(pl.col("logprobs").list.len() > 0)
+        .select("row", "logprobs")
+        .explode("logprobs")
+        .filter(pl.col("logprobs").is_finite())
+        .group_by("row", maintain_order=True)
+        .agg(scored=pl.len().cast(pl.Int64), total=pl.col("logprobs").sum())
+    )
+    return [records.select("with_spans"), calls.select("row", "sampled"), scores]

@@ -40,7 +40,8 @@ SPANLESS_REASONS: tuple[Issue, ...] = (
     Issue.RESULT_UNREADABLE,
 )
 NO_REASON = "none_recorded"
-_NOT_A_LOSS = (StopReason.SUBMITTED, StopReason.NOT_RUN, StopReason.CANCELLED)
+# Endings that say nothing about agent and harness.
+_OUTSIDE = (None, StopReason.UNKNOWN, StopReason.NOT_RUN, StopReason.CANCELLED)
 
 _COLUMNS = (
     "trial_name", "artifact_dir", "step_name", "task_id", "group_id", "agent_name", "model_name",
@@ -125,13 +126,13 @@ def rollout_stats(
     """
     lazy = frame.lazy()
     rows = lazy.select(_COLUMNS).collect().to_dicts()
-    calls = call_stats(lazy.select("spans", "n_calls"), max_tokens)
+    calls = call_stats(lazy, max_tokens)
     measured = [row for row in rows if is_measured(row)]
     groups = by_group(measured)
     solved = sum(row["passed"] is True for row in measured)
     judged = sum(row["passed"] is not None for row in measured)
-    known = [row for row in rows if _known(row)]
-    lost = sum(row["stop_reason"] not in _NOT_A_LOSS for row in known)
+    ended = [row["stop_reason"] for row in rows if row["stop_reason"] not in _OUTSIDE]
+    lost = len(ended) - ended.count(StopReason.SUBMITTED)
     words = Counter(row["reference_stop_reason"] or "unknown" for row in rows)
     worded = len(rows) - words["unknown"]
     return RolloutStats(
@@ -145,7 +146,7 @@ def rollout_stats(
         raw_solve_rate=rate(sum(row["passed"] is True for row in rows), len(rows)),
         graded_solve_rate=mean_rate(_scores(measured)),
         infra_failed_rate=rate(sum(row["infra_failed"] is True for row in rows), len(rows)),
-        scaffold_loss_rate=rate(lost, len(known)),
+        scaffold_loss_rate=rate(lost, len(ended)),
         reference_scaffold_loss_rate=rate(worded - words[StopReason.SUBMITTED], worded),
         stop_reasons=_crossed(rows),
         reference_stop_reasons={word: words[word] for word in sorted(words) if words[word]},
@@ -175,10 +176,6 @@ def is_measured(row: Mapping[str, Any]) -> bool:
 def _at_cap(n: int, of: int, max_tokens: int | None) -> Rate:
     """Unknown without a cap to compare with."""
     return rate(n, 0 if max_tokens is None else of)
-
-
-def _known(row: Mapping[str, Any]) -> bool:
-    return row["stop_reason"] not in (None, StopReason.UNKNOWN)
 
 
 def _scores(rows: Iterable[Mapping[str, Any]]) -> Iterable[float]:
