@@ -266,6 +266,13 @@ def test_calls_at_the_cap_are_those_of_the_main_chat() -> None:
     assert (got.records_at_cap.numerator, got.records_at_cap.denominator) == (1, 2)
 
 
+def test_tokens_are_sums_and_expansion_is_over_the_longest_fragments() -> None:
+    counts = {"fragments": 2, "total_tokens": 30, "expansion": 1.5, "subagent_tokens": 4}
+    got = rollout_stats(frame(row(**counts), row(total_tokens=10, expansion=1.0), row())).tokens
+    assert (got.fragments, got.total, got.subagent) == (2, 40, 4)
+    assert got.expansion == pytest.approx(40 / 30)
+
+
 def test_trials_are_not_steps() -> None:
     got = rollout_stats(frame(row(step_name="s1"), row(step_name="s2")), superseded=3)
     assert (got.trials, got.records, got.superseded) == (1, 2, 3)

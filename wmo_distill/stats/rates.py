@@ -18,7 +18,7 @@ class Rate(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     value: float | None
-    numerator: float
+    numerator: int | float
     denominator: int
     low: float | None
     high: float | None

@@ -44,11 +44,9 @@ NO_REASON = "none_recorded"
 _OUTSIDE = (None, StopReason.UNKNOWN, StopReason.NOT_RUN, StopReason.CANCELLED)
 
 _COLUMNS = (
-    "trial_name", "artifact_dir", "step_name", "task_id", "group_id", "agent_name", "model_name",
+    "artifact_dir", "step_name", "task_id", "group_id", "agent_name", "model_name",
     "reward", "reward_valid", "passed", "infra_failed", "tests",
-    "stop_reason", "reference_stop_reason", "completion", "issues",
-    "n_calls", "fragments", "input_tokens", "output_tokens", "total_tokens", "prompt_tokens",
-    "subagent_tokens", "expansion",
+    "stop_reason", "reference_stop_reason", "completion", "issues", "output_tokens",
 )  # fmt: skip
 
 
@@ -155,7 +153,7 @@ def rollout_stats(
         calls_at_cap=_at_cap(calls.calls_at_cap, calls.calls, max_tokens),
         records_at_cap=_at_cap(calls.records_at_cap, calls.records_with_calls, max_tokens),
         funnel=_funnel(rows, calls),
-        tokens=_totals(rows),
+        tokens=_totals(lazy),
         health=calls.health,
         tasks=by_task(rows, measured),
         groups=groups,
@@ -225,18 +223,21 @@ def _funnel(rows: list[dict[str, Any]], calls: CallStats) -> Funnel:
     )
 
 
-def _totals(rows: list[dict[str, Any]]) -> TokenTotals:
-    def total(name: str) -> int:
-        return sum(row[name] or 0 for row in rows)
-
-    longest = sum(row["total_tokens"] / row["expansion"] for row in rows if row["expansion"])
-    return TokenTotals(
-        calls=total("n_calls"),
-        fragments=total("fragments"),
-        input=total("input_tokens"),
-        output=total("output_tokens"),
-        total=total("total_tokens"),
-        prompt=total("prompt_tokens"),
-        subagent=total("subagent_tokens"),
-        expansion=total("total_tokens") / longest if longest else None,
-    )
+def _totals(frame: pl.LazyFrame) -> TokenTotals:
+    names = {
+        "calls": "n_calls",
+        "fragments": "fragments",
+        "input": "input_tokens",
+        "output": "output_tokens",
+        "total": "total_tokens",
+        "prompt": "prompt_tokens",
+        "subagent": "subagent_tokens",
+    }
+    known = pl.col("expansion") > 0
+    sums = frame.select(
+        *[pl.col(column).cast(pl.Int64).sum().alias(name) for name, column in names.items()],
+        longest=(pl.col("total_tokens") / pl.col("expansion")).filter(known).sum(),
+    ).collect()
+    totals = {name: int(sums[name][0]) for name in names}
+    longest = sums["longest"][0]
+    return TokenTotals(**totals, expansion=totals["total"] / longest if longest else None)

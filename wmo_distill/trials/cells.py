@@ -4,28 +4,23 @@ A cell is the caller's word, so any mistake in one is an error that names it; wh
 directory holds can never be.
 """
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
 from wmo_distill.errors import UsageError
-from wmo_distill.files import Absent, parse_json, path_text, plain_text
+from wmo_distill.files import path_text, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import GradedTests, ScoreCell, TrialRecord
+from wmo_distill.sources.cell_file import OPTIONAL, REQUIRED, kind_of, read_cell_rows, shown
 from wmo_distill.sources.rewards import is_number
 
-_REQUIRED = ("task_id", "attempt", "reward", "passed", "artifact_dir")
-_OPTIONAL = ("note", "infra_failed", "tests", "step_name")
 _INT32 = 2**31
-_EXPECTED = "expected a JSON list of cells, an object with `cells`, JSON lines, or Parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +40,7 @@ def load_cells(
     roots = [Path(path) for path in paths]
     placed: list[PlacedCell] = []
     seen: dict[tuple[str, str | None], int] = {}
-    for index, row in enumerate(_rows(source)):
+    for index, row in enumerate(read_cell_rows(source)):
         where = _where(source, index, row)
         cell = _cell(row, where)
         name = _base_name(cell.artifact_dir, where)
@@ -109,69 +104,11 @@ def _graded(record: TrialRecord, cell: ScoreCell) -> TrialRecord:
     )
 
 
-def _rows(file: Path) -> list[Any]:
-    """The raw cells, by what the file holds and not by its name."""
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise UsageError(f"{file}: expected a readable file of cells, found: {reason}") from None
-    if data[:4] == b"PAR1":
-        return _parquet_rows(file)
-    value = parse_json(data)
-    if isinstance(value, list):
-        return value
-    if isinstance(value, dict) and isinstance(value.get("cells"), list):
-        return list(value["cells"])
-    if isinstance(value, dict) and "cells" not in value and not value.keys().isdisjoint(_REQUIRED):
-        return [value]
-    if not isinstance(value, Absent):
-        raise UsageError(f"{file}: {_EXPECTED}, found {_kind(value)}; write one of these")
-    return list(_json_lines(file, data))
-
-
-def _json_lines(file: Path, data: bytes) -> Iterator[Any]:
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    if not any(line.strip() for line in lines):
-        raise UsageError(f"{file}: {_EXPECTED}, found an empty file; write `[]` for no cells")
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        value = parse_json(line)
-        if isinstance(value, Absent):
-            raise UsageError(
-                f"{file}, line {number}: {_EXPECTED}, found text that is no JSON value in UTF-8; "
-                "correct the line"
-            )
-        yield value
-
-
-def _parquet_rows(file: Path) -> list[Any]:
-    try:
-        with open(file, "rb") as opened:
-            parquet = pq.ParquetFile(opened)
-            names = parquet.schema_arrow.names
-            lacking = [name for name in _REQUIRED if name not in names]
-            kept = [name for name in names if name in _REQUIRED + _OPTIONAL]
-            rows: list[Any] = [] if lacking else parquet.read(columns=kept).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        first = str(error).partition("\n")[0]
-        raise UsageError(
-            f"{file}: expected a readable Parquet file of cells, found: {first}; write it again"
-        ) from None
-    if lacking:
-        raise UsageError(
-            f"{file}: expected the columns {', '.join(_REQUIRED)}, found no {', '.join(lacking)}; "
-            "add them"
-        )
-    return rows
-
-
 def _where(file: Path, index: int, row: Any) -> str:
     """Which cell: its place in the file, and what it says it is."""
     said = row if isinstance(row, dict) else {}
     told = [
-        f"{word} {_shown(said[key])}"
+        f"{word} {shown(said[key])}"
         for word, key in (("task", "task_id"), ("attempt", "attempt"))
         if key in said
     ]
@@ -180,14 +117,14 @@ def _where(file: Path, index: int, row: Any) -> str:
 
 def _cell(row: Any, where: str) -> ScoreCell:
     if not isinstance(row, dict):
-        raise UsageError(f"{where}: expected an object, found {_kind(row)}; correct the cell")
-    for key in _REQUIRED:
+        raise UsageError(f"{where}: expected an object, found {kind_of(row)}; correct the cell")
+    for key in REQUIRED:
         if key not in row:
             raise UsageError(
-                f"{where}: expected the keys {', '.join(_REQUIRED)}, found no {key}; add it"
+                f"{where}: expected the keys {', '.join(REQUIRED)}, found no {key}; add it"
             )
-    values = {key: row[key] for key in _REQUIRED}
-    values |= {key: row[key] for key in _OPTIONAL if row.get(key) is not None}
+    values = {key: row[key] for key in REQUIRED}
+    values |= {key: row[key] for key in OPTIONAL if row.get(key) is not None}
     values["reward"] = _finite(values["reward"], where)
     attempt = values["attempt"]
     if type(attempt) is not int or not -_INT32 <= attempt < _INT32:
@@ -302,21 +239,5 @@ def _through_link(root: Path, relative: Path) -> bool:
 
 def _wrong(where: str, key: str, expected: str, found: Any) -> UsageError:
     return UsageError(
-        f"{where}: {key}: expected {expected}, found {_shown(found)}; correct the cell"
+        f"{where}: {key}: expected {expected}, found {shown(found)}; correct the cell"
     )
-
-
-def _kind(value: Any) -> str:
-    kinds: Iterable[tuple[type, str]] = (
-        (dict, "an object"), (list, "a list"), (str, "a string"), (bool, "a boolean"),
-    )  # fmt: skip
-    return next((word for kind, word in kinds if isinstance(value, kind)), _shown(value))
-
-
-def _shown(value: Any) -> str:
-    """A value as JSON on one short line."""
-    try:
-        text = json.dumps(value, ensure_ascii=True)
-    except (TypeError, ValueError, RecursionError):
-        text = type(value).__name__
-    return text if len(text) <= 80 else f"{text[:77]}..."
