@@ -50,10 +50,8 @@ def wilson(successes: float, n: int) -> tuple[float, float]:
     centre = p + z2 / (2 * n)
     half = _Z95 * sqrt(max(0.0, p * (1 - p) / n + z2 / (4 * n * n)))
     scale = 1 + z2 / n
-    # At the ends the bound is exact; rounding must not move it past the value.
-    low = 0.0 if successes <= 0 else (centre - half) / scale
-    high = 1.0 if successes >= n else (centre + half) / scale
-    return max(0.0, min(low, p)), min(1.0, max(high, p))
+    # Rounding must not move a bound past the value, which at 0 and 1 is the bound.
+    return max(0.0, min((centre - half) / scale, p)), min(1.0, max((centre + half) / scale, p))
 
 
 def pass_at_k(n: int, solved: int, k: int) -> float | None:
