@@ -159,9 +159,9 @@ def _episodes(trial: _Trial) -> list[_Episode]:
         name = name if isinstance(name, str) and name else None
         root = f"steps/{name}" if name is not None else ""
         exceptions = [step.get("exception_info")]
-        if index == len(recorded) - 1:
-            if not step.get("exception_info") and step.get("verifier_result") is None:
-                exceptions.append(at(result, "exception_info"))
+        interrupted = not step.get("exception_info") and step.get("verifier_result") is None
+        if interrupted and index == len(recorded) - 1:
+            exceptions.append(at(result, "exception_info"))
             if not trial.files.is_dir(f"{root}/agent") and trial.files.is_dir("agent"):
                 root = ""
         episodes.append(_Episode(step, name, index, root, tuple(exceptions)))
