@@ -1,20 +1,20 @@
 """ATIF trajectories: what the agent did, turn by turn, over all continuation files."""
 
-import re
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wmo_distill.files import Absent, TrialFiles, parse_json
+from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.sources.documents import read_trajectory_file
+from wmo_distill.sources.reply import claims_completion
 from wmo_distill.sources.rows import MISSING_IDS, MISSING_LOGPROBS, IdRow, LogprobRow
 
 COMPLETE_TOOL = "mark_task_complete"
 _PARSE_ERROR = "Previous response had parsing errors"
 _COMPACTION = "Performed context summarization"
-_XML_CLAIM = re.compile(r"<task_complete>\s*true\s*</task_complete>", re.IGNORECASE)
-_JSON_CLAIM = re.compile(r'"task_complete"\s*:\s*true\b')
+_PARSED = "Analysis:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,12 @@ class Trajectory:
     """Whether the last agent step of the first file calls the completion tool."""
     issues: tuple[Issue, ...] = ()
     slow_reads: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every file was read, so that the last step is the agent's last."""
+        lost = {Issue.CONTINUATION_MISSING, Issue.CONTINUATION_ESCAPES}
+        return self.absent is None and lost.isdisjoint(self.issues)
 
 
 def read_trajectory(files: TrialFiles, agent_dir: str) -> Trajectory:
@@ -140,8 +146,10 @@ def _continued(
         reference = documents[-1][0].get("continued_trajectory_ref")
         if reference is None:
             return documents, []
-        name = reference.removeprefix("./") if isinstance(reference, str) else ""
-        if not name or "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
+        if not isinstance(reference, str) or not reference:
+            return documents, [Issue.CONTINUATION_MISSING]
+        name = posixpath.normpath(reference)
+        if name.startswith(("/", "..")) or "\\" in name:
             return documents, [Issue.CONTINUATION_ESCAPES]
         if name in seen:
             return documents, [Issue.CONTINUATION_CYCLIC]
@@ -157,9 +165,9 @@ def _agent_step(step: Mapping[str, Any], text: str, raw: bool) -> AgentStep:
     prompt = metrics.get("prompt_token_ids")
     completion = metrics.get("completion_token_ids")
     logprobs = metrics.get("logprobs")
-    failed = any(content.startswith(_PARSE_ERROR) for content in _observations(step))
+    claims, failed = _declared(step, text, raw)
     return AgentStep(
-        claims=not failed and (claims_in_text(text) if raw else _calls_complete(step)),
+        claims=claims,
         parse_error=failed,
         prompt=prompt if isinstance(prompt, IdRow) else MISSING_IDS,
         completion=completion if isinstance(completion, IdRow) else MISSING_IDS,
@@ -167,16 +175,18 @@ def _agent_step(step: Mapping[str, Any], text: str, raw: bool) -> AgentStep:
     )
 
 
-def claims_in_text(text: str) -> bool:
-    """Whether a raw reply declares the task complete, in JSON or in the XML form."""
-    if _XML_CLAIM.search(text):
-        return True
-    if not _JSON_CLAIM.search(text):
-        return False
-    start, end = text.find("{"), text.rfind("}")
-    reply = parse_json(text[start : end + 1].encode("utf-8", "replace")) if start >= 0 else None
-    # Where the reply is JSON, a claim inside one of its strings is none.
-    return reply.get("task_complete") is True if isinstance(reply, dict) else True
+def _declared(step: Mapping[str, Any], text: str, raw: bool) -> tuple[bool, bool]:
+    """(whether the turn claims completion, whether its reply did not parse)."""
+    answers = _observations(step)
+    if any(answer.startswith(_PARSE_ERROR) for answer in answers):
+        return False, True
+    if raw:
+        claim = claims_completion(text)
+        return claim is True, claim is None and not any(answers)
+    if step.get("tool_calls") is not None:
+        return _calls_complete(step), False
+    # A reply that parsed is written as its analysis and is answered by the terminal.
+    return False, not any(answers) and not text.startswith(_PARSED)
 
 
 def _metrics(step: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -201,7 +211,9 @@ def _calls_complete(step: Mapping[str, Any]) -> bool:
 
 def _has_tool_calls(document: Mapping[str, Any]) -> bool:
     return any(
-        isinstance(step, dict) and step.get("source") == "agent" and "tool_calls" in step
+        isinstance(step, dict)
+        and step.get("source") == "agent"
+        and step.get("tool_calls") is not None
         for step in document["steps"]
     )
 

@@ -13,6 +13,9 @@ from wmo_distill.sources.run_trace import RunTrace, read_run_trace
 from wmo_distill.sources.trajectory import AgentStep, Trajectory, read_trajectory
 from wmo_distill.trials.exceptions import Phase, meaning
 
+# Exceptions of these kinds are also raised before the agent starts.
+_ANY_TIME = (StopReason.PROVIDER_ERROR, StopReason.CANCELLED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedException:
@@ -123,7 +126,7 @@ def _raised(exception: RaisedException | None, completion: Completion) -> StopRe
         return None
     if reason is StopReason.CANCELLED and completion is Completion.CONFIRMED:
         return StopReason.SUBMITTED
-    if reason is StopReason.PROVIDER_ERROR and not (exception.agent_ran or exception.agent_result):
+    if reason in _ANY_TIME and not (exception.agent_ran or exception.agent_result):
         return StopReason.NOT_RUN
     return reason
 
@@ -135,24 +138,28 @@ def _unconfirmed(evidence: EpisodeEvidence) -> tuple[StopReason, tuple[Issue, ..
     n = evidence.n_episodes
     if n is None:
         return StopReason.UNKNOWN, (Issue.EPISODES_MISSING,)
+    if not evidence.trajectory.complete:
+        # The last turn may have confirmed; its own issue says what is missing.
+        return StopReason.UNKNOWN, ()
     if evidence.cap is not None and n >= evidence.cap:
         return StopReason.MAX_TURNS, ()
-    if evidence.trajectory.absent is not None:
-        return StopReason.UNKNOWN, ()
+    steps, recorded = len(evidence.trajectory.steps), evidence.recorded_turns
     # A turn that did not parse is written with the next one, so the token lists may know more.
-    turns = max(len(evidence.trajectory.steps), evidence.recorded_turns)
-    if turns == n - 1:
+    if (steps == n - 1 and recorded != n) or (steps < n and recorded == n - 1):
         return StopReason.SESSION_DIED, ()
-    if turns == n and not evidence.cap_known:
+    if steps == n and not evidence.cap_known:
         return StopReason.UNKNOWN, ()
     return StopReason.UNKNOWN, (Issue.TURNS_DISAGREE,)
 
 
 def _miscounted(evidence: EpisodeEvidence) -> tuple[Issue, ...]:
+    """What is odd about a confirmed episode."""
+    if not evidence.readable:
+        return ()
     n = evidence.n_episodes
-    if evidence.readable and n is not None and n != len(evidence.trajectory.steps):
-        return (Issue.TURNS_DISAGREE,)
-    return ()
+    if n is None:
+        return (Issue.EPISODES_MISSING,)
+    return () if n == len(evidence.trajectory.steps) else (Issue.TURNS_DISAGREE,)
 
 
 def raised_exception(
@@ -191,14 +198,14 @@ def zoned_time(value: Any) -> datetime | None:
 
 def turn_cap(config: Any) -> tuple[int | None, bool]:
     """(cap, whether it is known) from a trial's config; (None, True): it ran without a cap."""
-    agent = config.get("agent") if isinstance(config, dict) else None
     if not isinstance(config, dict):
         return None, False
-    kwargs = agent.get("kwargs") if isinstance(agent, dict) else None
-    if not isinstance(kwargs, dict):
-        return None, True
+    for key in ("agent", "kwargs"):
+        config = config.get(key)
+        if not isinstance(config, dict):
+            return None, config is None
     for key in ("max_turns", "max_episodes", "episodes"):
-        value = kwargs.get(key)
+        value = config.get(key)
         if value is not None:
             return (value, True) if type(value) is int else (None, False)
     return None, True

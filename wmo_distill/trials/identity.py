@@ -23,7 +23,7 @@ def identity_columns(
         agent_name = at(config, "agent", "name")
         provider, model_name = _model(at(config, "agent", "model_name"))
     task_id = at(result, "task_name")
-    if not isinstance(task_id, str):
+    if task_id is None:
         task_id = _task_of_config(config)
     name = at(result, "trial_name") if result is not None else at(config, "trial_name")
     task_checksum = at(result, "task_checksum")

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wmo_distill.errors import UsageError
+from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, Sampling
-from wmo_distill.trials.values import INT64, Values, at
+from wmo_distill.trials.values import INT32, INT64, Values, at
 
 COLUMNS = (
     "temperature",
@@ -37,13 +38,19 @@ PARAMETERS = frozenset(
     )
 )  # fmt: skip
 
+_NUMBERS = ("temperature", "top_p")
+_INTEGERS = {"top_k": INT32, "train_step": INT64}
 _RAW_MODES = {"raw_logprobs": "raw", "processed_logprobs": "processed"}
 
 
 def sampling_of(
     config: Any, declared: Mapping[str, Any], recorded_in_sink: Mapping[str, Any]
 ) -> tuple[Sampling, list[Issue]]:
-    """What is recorded, else what is declared, else null; a difference of the two is an issue."""
+    """What is recorded, else what is declared, else null; a difference of the two is an issue.
+
+    `declared` is of `parse_declare`; `recorded_in_sink` wins over the config, also where it holds
+    None. `Sampling.declared` names the values that were taken from `declared`.
+    """
     arguments = _arguments(config)
     recorded = {k: v for k, v in arguments.items() if k in COLUMNS}
     if "logprob_mode" not in recorded and "logprobs_mode" in arguments:
@@ -51,7 +58,9 @@ def sampling_of(
     recorded.update(recorded_in_sink)
     values = Values()
     typed = {name: _typed(name, recorded.get(name), values) for name in COLUMNS}
-    issues = [Issue.SAMPLING_DAMAGED] * len(values.issues)
+    arguments |= recorded_in_sink
+    sent, unsound = _text({k: v for k, v in arguments.items() if k in PARAMETERS and v is not None})
+    issues = [Issue.SAMPLING_DAMAGED] * (len(values.issues) + unsound)
     used: list[str] = []
     for name, value in declared.items():
         if typed[name] is None:
@@ -60,13 +69,12 @@ def sampling_of(
         elif typed[name] != value:
             issues.append(Issue.DECLARED_CONFLICT)
     mode = typed.pop("logprob_mode")
-    sent = {k: v for k, v in arguments.items() if k in PARAMETERS}
     return (
         Sampling(
             **typed,
             logprob_mode=LogprobMode(mode) if mode else LogprobMode.UNKNOWN,
             declared=tuple(sorted(used)),
-            sampling=_text(sent) if sent else None,
+            sampling=sent,
         ),
         issues,
     )
@@ -79,8 +87,11 @@ def parse_declare(items: Sequence[str]) -> dict[str, str | int | float]:
         name, equals, text = item.partition("=")
         if not equals or name not in COLUMNS:
             raise UsageError(
-                f"--declare {item}: expected NAME=VALUE with a name of {', '.join(COLUMNS)}"
+                f"--declare {item}: expected NAME=VALUE with a name of {', '.join(COLUMNS)}, "
+                f"found {name!r}"
             )
+        if name in declared:
+            raise UsageError(f"--declare {item}: expected each name once, found {name} twice")
         declared[name] = _declared(name, text, item)
     return declared
 
@@ -111,7 +122,7 @@ def _declared(name: str, text: str, item: str) -> str | int | float:
         elif name == "logprob_mode":
             value = LogprobMode(text).value
         else:
-            value = text or None
+            value = plain_text(text) or None
     except ValueError:
         value = None
     if value is None:
@@ -131,22 +142,30 @@ def _arguments(config: Any) -> dict[str, Any]:
 
 
 def _typed(name: str, value: Any, values: Values) -> Any:
-    if name in ("temperature", "top_p"):
+    if name in _NUMBERS:
         return values.number(value)
-    if name in ("top_k", "train_step"):
-        return values.integer(value) if name == "top_k" else values.integer(value, INT64)
+    if name in _INTEGERS:
+        return values.integer(value, _INTEGERS[name])
     if name == "policy_version" and type(value) is int:
-        value = str(value)
+        return str(value)
     text = values.text(value)
-    if name == "logprob_mode" and text is not None and text not in list(LogprobMode):
+    if name != "logprob_mode":
+        return text
+    if text is not None and text not in list(LogprobMode):
         values.issues.append(Issue.VALUE_DAMAGED)
         return None
     # "unknown" is what no record means: a declared mode may replace it.
-    return None if name == "logprob_mode" and text == LogprobMode.UNKNOWN else text
+    return None if text == LogprobMode.UNKNOWN else text
 
 
-def _text(arguments: Mapping[str, Any]) -> str | None:
-    try:
-        return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
-    except RecursionError:
-        return None
+def _text(arguments: Mapping[str, Any]) -> tuple[str | None, int]:
+    """(the arguments as JSON with sorted keys, how many JSON cannot hold and were left out)."""
+    sound = {}
+    for name, value in arguments.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (ValueError, RecursionError):
+            continue
+        sound[name] = value
+    text = json.dumps(sound, sort_keys=True, separators=(",", ":")) if sound else None
+    return text, len(arguments) - len(sound)

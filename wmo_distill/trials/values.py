@@ -62,12 +62,18 @@ class Values:
         return None
 
     def seconds(self, phase: Any) -> float | None:
-        """The length of a recorded phase, None unless both ends are known."""
+        """The length of a recorded phase, None unless both ends are known and in order."""
         if not isinstance(phase, dict):
             self._note_damage(phase)
             return None
         start, end = self.time(phase.get("started_at")), self.time(phase.get("finished_at"))
-        return None if start is None or end is None else (end - start).total_seconds()
+        if start is None or end is None:
+            return None
+        seconds = (end - start).total_seconds()
+        if seconds >= 0:
+            return seconds
+        self._note_damage(seconds)
+        return None
 
     def _note_damage(self, value: Any) -> None:
         if value is not None:
