@@ -1,0 +1,271 @@
+"""Which directories below the PATHs are trials, and which job each belongs to."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wmo_distill.errors import UsageError
+from wmo_distill.files import Absent, TrialFiles, path_text
+from wmo_distill.sources.documents import read_result
+from wmo_distill.sources.head import Head, read_head
+
+_AGENT_FILES = ("wmo-run.json", "terminus_2.pane", "recording.cast")
+_VERIFIER_FILES = ("ctrf.json", "test-stdout.txt")
+_INT32 = 2**31
+_NO_HEAD = Head()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The directory that trials share, told by the job config or job result in it."""
+
+    name: str
+    n_attempts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTrial:
+    """A trial directory; `path` is POSIX, relative to the parent of the PATHs.
+
+    `trial_id` and `trial_name` are what the start of its documents says, before they are read.
+    """
+
+    root: Path
+    path: str
+    job: Job | None = None
+    trial_id: str | None = None
+    trial_name: str = ""
+
+    @property
+    def sort_key(self) -> bytes:
+        """Paths compare as UTF-8 bytes."""
+        return self.path.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The trials below the PATHs in order of path, and the directories that cannot be listed."""
+
+    parent: Path
+    trials: tuple[FoundTrial, ...]
+    paths: tuple[str, ...]
+    """The PATHs, relative to the parent."""
+    unread: tuple[str, ...] = ()
+
+    def covers(self, path: str) -> bool:
+        """Whether a trial's path lies under one of the PATHs, in a directory that was listed."""
+        return any(map(path_below, [path] * len(self.paths), self.paths)) and not any(
+            path_below(path, unread) for unread in self.unread
+        )
+
+
+def path_below(path: str, above: str) -> bool:
+    """Whether a relative path is, or lies below, another."""
+    return above == "." or path == above or path.startswith(above + "/")
+
+
+def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None) -> Found:
+    """Find the trials below the PATHs; `parent` stands in for their deepest common parent.
+
+    UsageError for a PATH that is no readable directory, or lies outside a given parent.
+    """
+    places = [_place(path) for path in paths]
+    if not places:
+        raise UsageError("PATH: expected at least one directory of trials, found none; name one")
+    base = common_parent(places) if parent is None else parent
+    walk = _Walk(base)
+    for root in _outermost(places):
+        walk.search(root)
+    ordered = sorted(walk.trials.values(), key=lambda trial: trial.sort_key)
+    return Found(
+        base,
+        tuple(ordered),
+        tuple(dict.fromkeys(relative(place, base) for place in places)),
+        tuple(sorted(walk.unread)),
+    )
+
+
+def found_at(root: Path, parent: Path) -> FoundTrial:
+    """The trial in a directory that somebody names as one, whatever lies in it."""
+    walk = _Walk(parent)
+    look = walk.look(root)
+    return walk.trial(root, look if look is not None else _Look())
+
+
+def common_parent(places: Sequence[Path]) -> Path:
+    """The deepest directory that holds every PATH; for one PATH its parent."""
+    return Path(os.path.commonpath([place.parent for place in places]))
+
+
+def relative(place: Path, parent: Path) -> str:
+    """A place below the parent as POSIX text; UsageError where it lies outside."""
+    for spelled in (os.fspath, os.path.realpath):
+        try:
+            below = Path(spelled(place)).relative_to(spelled(parent))
+        except ValueError:
+            continue
+        return path_text(below.as_posix())
+    raise UsageError(
+        f"{place}: expected a PATH below {parent}, the parent of the dataset's first build, found "
+        "one outside it; build into another directory, or all PATHs again with --fresh"
+    )
+
+
+def _place(path: str | os.PathLike[str]) -> Path:
+    """An absolute PATH, links in it as given."""
+    given = Path(path)
+    # `..` behind a link leads elsewhere than its text says.
+    place = Path(os.path.realpath(given)) if ".." in given.parts else given.absolute()
+    try:
+        if not place.is_dir():
+            kind = "no directory" if os.path.lexists(place) else "nothing there"
+            raise UsageError(
+                f"{given}: expected a directory of trials, jobs, or one trial, found {kind}; "
+                "check the PATH"
+            )
+        os.scandir(place).close()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"{given}: expected a directory that can be listed, found: {reason}; "
+            "check the PATH and its permissions"
+        ) from None
+    return place
+
+
+def _outermost(places: Sequence[Path]) -> Iterator[Path]:
+    """The PATHs that lie below no other, each once, so that no trial is found twice."""
+    kept: list[str] = []
+    for place in sorted(places, key=lambda p: (len(os.path.realpath(p)), os.fsencode(p))):
+        real = os.path.realpath(place)
+        if not any(Path(real).is_relative_to(above) for above in kept):
+            kept.append(real)
+            yield place
+
+
+@dataclass(slots=True)
+class _Look:
+    """What lies in one directory."""
+
+    folders: list[str] = field(default_factory=list)
+    result: Head = _NO_HEAD
+    config: Head = _NO_HEAD
+    is_trial: bool = False
+
+    @property
+    def is_job(self) -> bool:
+        return self.result.is_job_result or self.config.is_job_config
+
+
+class _Walk:
+    """One search; every directory is looked at once."""
+
+    def __init__(self, parent: Path) -> None:
+        self.parent = parent
+        self.trials: dict[str, FoundTrial] = {}
+        self.unread: list[str] = []
+        self._jobs: dict[Path, Job | None] = {}
+
+    def search(self, root: Path) -> None:
+        waiting = [root]
+        while waiting:
+            directory = waiting.pop()
+            look = self.look(directory)
+            if look is None:
+                self.unread.append(relative(directory, self.parent))
+            elif look.is_trial:
+                trial = self.trial(directory, look)
+                self.trials[trial.path] = trial
+            else:
+                self._jobs[directory] = _job(directory, look)
+                waiting += [directory / name for name in look.folders]
+
+    def trial(self, root: Path, look: _Look) -> FoundTrial:
+        path = relative(root, self.parent)
+        name = look.result.text("trial_name") or look.config.text("trial_name")
+        return FoundTrial(
+            root=root,
+            path=path,
+            job=self._job_of(root.parent),
+            trial_id=look.result.text("id") if look.result.is_trial else None,
+            trial_name=name or path_text(root.name),
+        )
+
+    def look(self, directory: Path) -> _Look | None:
+        """None where the directory cannot be listed."""
+        look = _Look()
+        try:
+            with os.scandir(directory) as entries:
+                names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        except OSError:
+            return None
+        look.folders = [name for name, is_folder in names.items() if is_folder]
+        files = TrialFiles(directory)
+        look.result = _head(files, names, "result.json")
+        if look.result.is_trial:
+            look.is_trial = True
+            if look.result.text("trial_name") is None:
+                look.config = _head(files, names, "config.json")
+            return look
+        look.config = _head(files, names, "config.json")
+        if not look.is_job:
+            look.is_trial = look.config.is_trial or _holds_trial_files(files, look.folders)
+        if not look.is_trial and look.result.keys and not look.result.whole:
+            look.is_trial = not look.result.is_job_result and _is_trial_result(files)
+        return look
+
+    def _job_of(self, directory: Path) -> Job | None:
+        if directory not in self._jobs:
+            look = self.look(directory)
+            self._jobs[directory] = None if look is None else _job(directory, look)
+        return self._jobs[directory]
+
+
+def _head(files: TrialFiles, names: dict[str, bool], name: str) -> Head:
+    if names.get(name) is not False:
+        return _NO_HEAD
+    head = read_head(files, name)
+    return _NO_HEAD if isinstance(head, Absent) else head
+
+
+def _is_trial_result(files: TrialFiles) -> bool:
+    """Read the whole document: its head did not show what it is."""
+    read = read_result(files)
+    return (
+        not isinstance(read, Absent)
+        and isinstance(read.value, dict)
+        and ("trial_name" in read.value)
+    )
+
+
+def _holds_trial_files(files: TrialFiles, folders: Sequence[str]) -> bool:
+    """Whether an agent's or a verifier's directory holds a file that Harbor writes there."""
+    for folder, known, starts in (
+        ("agent", _AGENT_FILES, ("trajectory",)),
+        ("verifier", _VERIFIER_FILES, ("reward.",)),
+    ):
+        if folder not in folders:
+            continue
+        for name in files.names(folder):
+            place = f"{folder}/{name}"
+            likely = name in known or name.startswith(starts)
+            if folder == "agent" and name.startswith("trajectory") and not name.endswith(".json"):
+                likely = False
+            if likely and files.stat(place) is not None:
+                return True
+            if folder == "agent" and name.startswith("episode-") and files.is_dir(place):
+                return True
+    return False
+
+
+def _job(directory: Path, look: _Look) -> Job | None:
+    if not look.is_job:
+        return None
+    attempts = None
+    if look.config.is_job_config:
+        config = TrialFiles(directory).read_json("config.json")
+        recorded = config.get("n_attempts") if isinstance(config, dict) else None
+        if type(recorded) is int and 0 < recorded < _INT32:
+            attempts = recorded
+    return Job(path_text(directory.name), attempts)
