@@ -1,194 +1,207 @@
-"""Records to Arrow and back: `decode(encode(records)) == records`."""
+"""Records to rows: the values of every column, safe for its type, and the Arrow table of a batch.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+A value that its column cannot hold is null (or the column's empty value): reading has already
+counted it as an issue, and writing never fails on it.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from wmo_distill.issues import Issue
-from wmo_distill.records import (
-    Completion,
-    GradedTests,
-    LogprobMode,
-    Sampling,
-    SegmentKind,
-    SpanSource,
-    StopReason,
-    TrialRecord,
+from wmo_distill.files import plain_text
+from wmo_distill.records import TrialRecord
+from wmo_distill.shards.schema import (
+    BOOL,
+    COLUMNS,
+    FLOAT,
+    IDS,
+    INT32,
+    INT64,
+    LOGPROBS,
+    REWARDS,
+    SCHEMA,
+    SPAN,
+    SPANS,
+    TESTS,
+    TEXT,
+    TEXTS,
+    TIME,
+    Column,
+    Group,
 )
-from wmo_distill.shards.schema import SCHEMA, SPAN
-from wmo_distill.tokens import TokenSpan
+from wmo_distill.tokens import Ids, Logprobs, TokenSpan
 
-_SAMPLING = ("temperature", "top_p", "top_k", "logprob_mode", "policy_version", "train_step",
-             "tokenizer", "declared", "sampling")  # fmt: skip
-_COUNTS = ("n_calls", "fragments", "input_tokens", "output_tokens", "total_tokens",
-           "prompt_tokens", "subagent_tokens", "expansion")  # fmt: skip
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
-def encode(records: Sequence[TrialRecord]) -> pa.Table:
-    """One row a record, in the schema of every part."""
-    arrays = [_column(field, records) for field in SCHEMA]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+def text(value: Any) -> str | None:
+    """Text that UTF-8 can hold."""
+    # str() turns a member of a vocabulary into its plain word.
+    return str(plain_text(value)) if isinstance(value, str) else None
 
 
-def decode(table: pa.Table | pa.RecordBatch) -> Iterator[TrialRecord]:
-    """The records of a table; ids and log-probabilities are views of its memory."""
-    for batch in table.to_batches() if isinstance(table, pa.Table) else [table]:
-        spans = _decode_spans(batch.column("spans"))
-        plain = batch.drop_columns(["spans"]).to_pylist()
-        for row, row_spans in zip(plain, spans, strict=True):
-            yield _record(row, row_spans)
+def _integer(bits: int) -> Callable[[Any], int | None]:
+    limit = 2 ** (bits - 1)
+
+    def integer(value: Any) -> int | None:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return int(value) if whole and -limit <= value < limit else None
+
+    return integer
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _time(value: Any) -> int | None:
+    """Microseconds since 1970 of a time that names its zone."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return None
+    return (value - EPOCH) // _MICROSECOND
+
+
+def _texts(value: Any) -> list[str]:
+    return [word for word in map(text, value) if word is not None]
+
+
+def _integers(value: Any) -> list[int]:
+    return [whole for whole in map(_integer(32), value) if whole is not None]
+
+
+def _rewards(value: Mapping[str, float]) -> list[dict[str, Any]]:
+    rows = [(text(name), _number(number)) for name, number in value.items()]
+    return [{"name": n, "value": math.nan if x is None else x} for n, x in rows if n is not None]
+
+
+def _tests(value: Any) -> dict[str, int | None] | None:
+    if value is None:
+        return None
+    tests = {field.name: _integer(32)(getattr(value, field.name)) for field in TESTS}
+    return None if None in tests.values() else tests
+
+
+_CONVERT: dict[pa.DataType, Callable[[Any], Any]] = {
+    TEXT: text,
+    INT32: _integer(32),
+    INT64: _integer(64),
+    FLOAT: _number,
+    BOOL: _flag,
+    TIME: _time,
+    TEXTS: _texts,
+    IDS: _integers,
+    REWARDS: _rewards,
+    TESTS: _tests,
+}
+_EMPTY: dict[pa.DataType, Any] = {TEXT: "", INT32: 0, INT64: 0, BOOL: False}
+_HOLDER: dict[Group, Callable[[TrialRecord], Any]] = {
+    Group.SAMPLING: lambda record: record.sampled_with,
+    Group.COUNTS: lambda record: record.counts,
+}
+_PLAIN = tuple(column for column in COLUMNS if column.name != "spans")
 
 
 def row_values(record: TrialRecord) -> dict[str, Any]:
-    """Every column of a record but `spans`, as plain values."""
-    values: dict[str, Any] = {}
-    for name in SCHEMA.names:
-        if name != "spans":
-            values[name] = _value(name)(record)
-    return values
+    """Every column but `spans` as plain values that fit it; times in microseconds since 1970."""
+    return {column.name: _value(column, record) for column in _PLAIN}
 
 
-def _column(field: pa.Field, records: Sequence[TrialRecord]) -> pa.Array:
-    if field.name == "spans":
-        return _encode_spans(records)
-    value = _value(field.name)
-    return pa.array([value(record) for record in records], field.type)
+def _value(column: Column, record: TrialRecord) -> Any:
+    holder = _HOLDER.get(column.group)
+    value = getattr(holder(record) if holder else record, column.name)
+    if column.name == "stop_reason" and value is None:
+        return "unknown"
+    converted = _CONVERT[column.type](value)
+    if converted is None and not column.nullable:
+        return _EMPTY[column.type]
+    return converted
 
 
-def _value(name: str) -> Callable[[TrialRecord], Any]:
-    if name in _SAMPLING:
-        return lambda record: _plain(getattr(record.sampled_with, name))
-    if name in _COUNTS:
-        return lambda record: getattr(record.counts, name)
-    if name == "rewards":
-        return lambda record: [{"name": k, "value": v} for k, v in record.rewards.items()]
-    if name == "tests":
-        return lambda record: None if record.tests is None else record.tests.model_dump()
-    return lambda record: _plain(getattr(record, name))
+def encode(records: Sequence[TrialRecord]) -> pa.Table:
+    """One row a record, in the declared schema."""
+    rows = [row_values(record) for record in records]
+    arrays = {
+        column.name: pa.array([row[column.name] for row in rows], column.type) for column in _PLAIN
+    }
+    arrays["spans"] = _span_lists([record.spans for record in records])
+    return pa.Table.from_arrays([arrays[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
-def _plain(value: Any) -> Any:
-    """Tuples of words as lists of strings; an unset stop reason as the word for it."""
-    if isinstance(value, tuple):
-        return [str(x) if isinstance(x, str) else x for x in value]
-    return str(value) if isinstance(value, str) else value
+def deltas(spans: Sequence[TokenSpan]) -> list[tuple[int, Ids]]:
+    """(prefix_len, prompt_suffix) of each span against the span before it in its segment."""
+    before: dict[int, TokenSpan] = {}
+    coded = []
+    for span in spans:
+        coded.append(span.delta(before.get(span.segment)))
+        before[span.segment] = span
+    return coded
 
 
-def _encode_spans(records: Sequence[TrialRecord]) -> pa.Array:
-    spans: list[TokenSpan] = []
-    prefixes: list[int] = []
-    suffixes: list[np.ndarray[Any, Any]] = []
-    for record in records:
-        before: dict[int, TokenSpan] = {}
-        for span in record.spans:
-            prefix_len, suffix = span.delta(before.get(span.segment))
-            before[span.segment] = span
-            spans.append(span)
-            prefixes.append(prefix_len)
-            suffixes.append(suffix)
-    sampled = [span.sampled_token_ids for span in spans]
-    logprobs = [span.sampled_logprobs for span in spans]
-    children = [
-        pa.array(np.array([span.segment for span in spans], np.int32)),
-        pa.array(np.array([span.call_index for span in spans], np.int32)),
-        pa.array(np.array(prefixes, np.int32)),
-        _lists(suffixes, np.dtype(np.int32)),
-        _lists(sampled, np.dtype(np.int32)),
-        _lists(logprobs, np.dtype(np.float64)),
-        pa.array([span.finish_reason for span in spans], pa.string()),
-        pa.array([span.extra for span in spans], pa.string()),
-    ]
-    structs = pa.StructArray.from_arrays(children, fields=list(SPAN))
-    offsets = _offsets([len(record.spans) for record in records])
-    return pa.ListArray.from_arrays(pa.array(offsets), structs, type=SCHEMA.field("spans").type)
+def _span_lists(rows: Sequence[Sequence[TokenSpan]]) -> pa.Array:
+    spans = [span for row in rows for span in row]
+    coded = [delta for row in rows for delta in deltas(row)]
+    children = {
+        "segment": _int32([span.segment for span in spans]),
+        "call_index": _int32([span.call_index for span in spans]),
+        "prefix_len": _int32([prefix_len for prefix_len, _ in coded]),
+        "prompt_suffix": _id_lists([suffix for _, suffix in coded]),
+        "sampled_token_ids": _id_lists([span.sampled_token_ids for span in spans]),
+        "sampled_logprobs": _logprob_lists([span.sampled_logprobs for span in spans]),
+        "finish_reason": pa.array([text(span.finish_reason) for span in spans], TEXT),
+        "extra": pa.array([text(span.extra) for span in spans], TEXT),
+    }
+    structs = pa.StructArray.from_arrays([children[f.name] for f in SPAN], fields=list(SPAN))
+    return pa.ListArray.from_arrays(_offsets([len(row) for row in rows]), structs, type=SPANS)
 
 
-def _lists(arrays: Sequence[Any], dtype: np.dtype[Any]) -> pa.Array:
-    """Arrays, some of them None, as one list column; NaN becomes null."""
-    present = [a for a in arrays if a is not None]
-    flat = np.concatenate(present) if present else np.zeros(0, dtype)
-    values = pa.array(flat.astype(dtype, copy=False), from_pandas=dtype.kind == "f")
-    offsets = pa.array(_offsets([0 if a is None else a.size for a in arrays]))
-    missing = np.array([a is None for a in arrays], bool)
-    mask = pa.array(missing) if missing.any() else None
-    return pa.ListArray.from_arrays(offsets, values, mask=mask)
+def _int32(values: list[int]) -> pa.Array:
+    return pa.array(np.array(values, np.int32))
 
 
-def _offsets(lengths: Sequence[int]) -> np.ndarray[Any, Any]:
+def _offsets(lengths: list[int]) -> pa.Array:
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    return offsets
+    return pa.array(offsets)
 
 
-def _decode_spans(column: pa.Array) -> Iterator[tuple[TokenSpan, ...]]:
-    starts = column.offsets.to_numpy()
-    structs = column.values
-    fields = {field.name: structs.field(i) for i, field in enumerate(SPAN)}
-    segments = fields["segment"].to_numpy()
-    indices = fields["call_index"].to_numpy()
-    prefixes = fields["prefix_len"].to_numpy()
-    suffixes = _Lists(fields["prompt_suffix"])
-    sampled = _Lists(fields["sampled_token_ids"])
-    logprobs = _Lists(fields["sampled_logprobs"])
-    reasons, extras = fields["finish_reason"], fields["extra"]
-    for start, end in zip(starts[:-1], starts[1:], strict=True):
-        before: dict[int, TokenSpan] = {}
-        spans: list[TokenSpan] = []
-        for i in range(int(start), int(end)):
-            segment = int(segments[i])
-            suffix = suffixes[i]
-            assert suffix is not None
-            span = TokenSpan.after(
-                before.get(segment),
-                int(indices[i]),
-                int(prefixes[i]),
-                suffix,
-                sampled[i],
-                logprobs[i],
-                segment=segment,
-                finish_reason=reasons[i].as_py(),
-                extra=extras[i].as_py(),
-            )
-            before[segment] = span
-            spans.append(span)
-        yield tuple(spans)
+def _id_lists(arrays: Sequence[Ids | None]) -> pa.Array:
+    values = _joined(arrays, np.dtype(np.int32))
+    return _lists(arrays, pa.array(values), IDS)
 
 
-class _Lists:
-    """Random access to a list column as NumPy views; null is None, a null element NaN."""
-
-    def __init__(self, column: pa.ListArray) -> None:
-        self.starts = column.offsets.to_numpy()
-        self.valid = None if column.null_count == 0 else column.is_valid().to_numpy(False)
-        values = column.values
-        self.values = values.to_numpy(zero_copy_only=values.null_count == 0)
-
-    def __getitem__(self, i: int) -> np.ndarray[Any, Any] | None:
-        if self.valid is not None and not self.valid[i]:
-            return None
-        view: np.ndarray[Any, Any] = self.values[self.starts[i] : self.starts[i + 1]]
-        return view
+def _logprob_lists(arrays: Sequence[Logprobs | None]) -> pa.Array:
+    values = _joined(arrays, np.dtype(np.float64))
+    lost = ~np.isfinite(values)
+    return _lists(arrays, pa.array(values, mask=lost if lost.any() else None), LOGPROBS)
 
 
-def _record(row: Mapping[str, Any], spans: tuple[TokenSpan, ...]) -> TrialRecord:
-    values = {
-        key: value for key, value in row.items() if key not in _SAMPLING and key not in _COUNTS
-    }
-    sampled_with = {key: row[key] for key in _SAMPLING}
-    sampled_with["declared"] = tuple(row["declared"])
-    sampled_with["logprob_mode"] = LogprobMode(row["logprob_mode"])
-    tests = row["tests"]
-    values |= {
-        "sampled_with": Sampling(**sampled_with),
-        "rewards": {item["name"]: item["value"] for item in row["rewards"]},
-        "tests": None if tests is None else GradedTests(**tests),
-        "stop_reason": StopReason(row["stop_reason"]),
-        "completion": Completion(row["completion"]),
-        "span_source": SpanSource(row["span_source"]),
-        "segment_kinds": tuple(map(SegmentKind, row["segment_kinds"])),
-        "issues": tuple(map(Issue, row["issues"])),
-        "compactions": tuple(row["compactions"]),
-    }
-    return TrialRecord(**values, spans=spans)
+def _joined(arrays: Sequence[NDArray[Any] | None], dtype: np.dtype[Any]) -> NDArray[Any]:
+    present = [array for array in arrays if array is not None]
+    return np.concatenate([np.zeros(0, dtype), *present])
+
+
+def _lists(
+    arrays: Sequence[NDArray[Any] | None], values: pa.Array, of: pa.DataType
+) -> pa.ListArray:
+    missing = np.array([array is None for array in arrays], bool)
+    return pa.ListArray.from_arrays(
+        _offsets([0 if array is None else array.size for array in arrays]),
+        values,
+        type=of,
+        mask=pa.array(missing) if missing.any() else None,
+    )

@@ -1,116 +1,186 @@
-"""The columns on disk, schema version 1. One row an episode; every part has this very schema."""
+"""The columns of a part and of the ledger, and where a dataset keeps them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
 
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
 VERSION_KEY = b"wmo_distill.schema_version"
 
+MANIFEST_FILE = "manifest.json"
+LEDGER_FILE = "ledger.parquet"
+PARTS_DIR = "parts"
 
-def _required(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
+
+class Group(StrEnum):
+    """What a column speaks of; it decides where its value lies in a TrialRecord."""
+
+    IDENTITY = "identity"
+    WHO = "who"
+    SAMPLING = "sampling"
+    GRADE = "grade"
+    ENDING = "ending"
+    TOKENS = "tokens"
+    COUNTS = "counts"
+    TRACE = "trace"
 
 
-SPAN = pa.struct(
-    [
-        _required("segment", pa.int32()),
-        _required("call_index", pa.int32()),
-        _required("prefix_len", pa.int32()),
-        _required("prompt_suffix", pa.list_(pa.int32())),
-        pa.field("sampled_token_ids", pa.list_(pa.int32())),
-        pa.field("sampled_logprobs", pa.list_(pa.float64())),
-        pa.field("finish_reason", pa.string()),
-        pa.field("extra", pa.string()),
-    ]
-)
-TESTS = pa.struct([pa.field(name, pa.int32()) for name in ("passed", "resolved", "unresolved")])
-REWARD = pa.struct([pa.field("name", pa.string()), pa.field("value", pa.float64())])
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: pa.DataType
+    nullable: bool
+    group: Group
+
+
+TEXT = pa.string()
+INT32 = pa.int32()
+INT64 = pa.int64()
+FLOAT = pa.float64()
+BOOL = pa.bool_()
 TIME = pa.timestamp("us", tz="UTC")
 
-_COLUMNS = [
-    # identity
-    _required("episode_id", pa.string()),
-    pa.field("trial_id", pa.string()),
-    _required("trial_name", pa.string()),
-    pa.field("step_name", pa.string()),
-    pa.field("step_index", pa.int32()),
-    pa.field("task_id", pa.string()),
-    pa.field("task_checksum", pa.string()),
-    pa.field("source", pa.string()),
-    pa.field("job", pa.string()),
-    pa.field("attempt", pa.int32()),
-    _required("group_id", pa.string()),
-    pa.field("group_expected", pa.int32()),
-    pa.field("regrade_of", pa.string()),
-    _required("artifact_dir", pa.string()),
-    # who
-    pa.field("agent_name", pa.string()),
-    pa.field("agent_version", pa.string()),
-    pa.field("model_name", pa.string()),
-    pa.field("model_provider", pa.string()),
-    # sampling
-    pa.field("temperature", pa.float64()),
-    pa.field("top_p", pa.float64()),
-    pa.field("top_k", pa.int32()),
-    _required("logprob_mode", pa.string()),
-    pa.field("policy_version", pa.string()),
-    pa.field("train_step", pa.int64()),
-    pa.field("tokenizer", pa.string()),
-    _required("declared", pa.list_(pa.string())),
-    pa.field("sampling", pa.string()),
-    # grade
-    pa.field("reward", pa.float64()),
-    _required("rewards", pa.list_(REWARD)),
-    pa.field("trial_reward", pa.float64()),
-    pa.field("passed", pa.bool_()),
-    pa.field("reward_valid", pa.bool_()),
-    _required("infra_failed", pa.bool_()),
-    pa.field("tests", TESTS),
-    _required("note", pa.string()),
-    # ending
-    _required("stop_reason", pa.string()),
-    pa.field("reference_stop_reason", pa.string()),
-    _required("completion", pa.string()),
-    pa.field("exception_type", pa.string()),
-    pa.field("n_episodes", pa.int32()),
-    pa.field("max_turns", pa.int32()),
-    # tokens
-    _required("spans", pa.list_(SPAN)),
-    _required("segment_kinds", pa.list_(pa.string())),
-    _required("span_source", pa.string()),
-    # counts
-    _required("n_calls", pa.int32()),
-    _required("fragments", pa.int32()),
-    _required("input_tokens", pa.int64()),
-    _required("output_tokens", pa.int64()),
-    _required("total_tokens", pa.int64()),
-    _required("prompt_tokens", pa.int64()),
-    _required("subagent_tokens", pa.int64()),
-    pa.field("expansion", pa.float64()),
-    # trace
-    _required("issues", pa.list_(pa.string())),
-    _required("compactions", pa.list_(pa.int32())),
-    pa.field("started_at", TIME),
-    pa.field("finished_at", TIME),
-    pa.field("agent_seconds", pa.float64()),
-    pa.field("verifier_seconds", pa.float64()),
-    pa.field("setup_seconds", pa.float64()),
-    pa.field("cost_usd", pa.float64()),
-    pa.field("cached_tokens", pa.int64()),
-]
 
-SCHEMA = pa.schema(_COLUMNS, metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()})
+def _list(of: pa.DataType, nullable: bool = False) -> pa.DataType:
+    return pa.list_(pa.field("element", of, nullable=nullable))
+
+
+def _struct(**fields: pa.DataType) -> pa.DataType:
+    return pa.struct([pa.field(name, of, nullable=False) for name, of in fields.items()])
+
+
+TEXTS = _list(TEXT)
+IDS = _list(INT32)
+LOGPROBS = _list(FLOAT, nullable=True)
+REWARDS = _list(_struct(name=TEXT, value=FLOAT))
+TESTS = _struct(passed=INT32, resolved=INT32, unresolved=INT32)
+SPAN = pa.struct(
+    [
+        pa.field("segment", INT32, nullable=False),
+        pa.field("call_index", INT32, nullable=False),
+        pa.field("prefix_len", INT32, nullable=False),
+        pa.field("prompt_suffix", IDS, nullable=False),
+        pa.field("sampled_token_ids", IDS),
+        pa.field("sampled_logprobs", LOGPROBS),
+        pa.field("finish_reason", TEXT),
+        pa.field("extra", TEXT),
+    ]
+)
+SPANS = _list(SPAN)
+
+# A `?` marks a column that may be null, as in the contract.
+_DECLARED: dict[Group, dict[str, pa.DataType]] = {
+    Group.IDENTITY: {
+        "episode_id": TEXT,
+        "trial_id?": TEXT,
+        "trial_name": TEXT,
+        "step_name?": TEXT,
+        "step_index?": INT32,
+        "task_id?": TEXT,
+        "task_checksum?": TEXT,
+        "source?": TEXT,
+        "job?": TEXT,
+        "attempt?": INT32,
+        "group_id": TEXT,
+        "group_expected?": INT32,
+        "regrade_of?": TEXT,
+        "artifact_dir": TEXT,
+    },
+    Group.WHO: {
+        "agent_name?": TEXT,
+        "agent_version?": TEXT,
+        "model_name?": TEXT,
+        "model_provider?": TEXT,
+    },
+    Group.SAMPLING: {
+        "temperature?": FLOAT,
+        "top_p?": FLOAT,
+        "top_k?": INT32,
+        "logprob_mode": TEXT,
+        "policy_version?": TEXT,
+        "train_step?": INT64,
+        "tokenizer?": TEXT,
+        "declared": TEXTS,
+        "sampling?": TEXT,
+    },
+    Group.GRADE: {
+        "reward?": FLOAT,
+        "rewards": REWARDS,
+        "trial_reward?": FLOAT,
+        "passed?": BOOL,
+        "reward_valid?": BOOL,
+        "infra_failed": BOOL,
+        "tests?": TESTS,
+        "note": TEXT,
+    },
+    Group.ENDING: {
+        "stop_reason": TEXT,
+        "reference_stop_reason?": TEXT,
+        "completion": TEXT,
+        "exception_type?": TEXT,
+        "n_episodes?": INT32,
+        "max_turns?": INT32,
+    },
+    Group.TOKENS: {
+        "spans": SPANS,
+        "segment_kinds": TEXTS,
+        "span_source": TEXT,
+    },
+    Group.COUNTS: {
+        "n_calls": INT32,
+        "fragments": INT32,
+        "input_tokens": INT64,
+        "output_tokens": INT64,
+        "total_tokens": INT64,
+        "prompt_tokens": INT64,
+        "subagent_tokens": INT64,
+        "expansion?": FLOAT,
+    },
+    Group.TRACE: {
+        "issues": TEXTS,
+        "compactions": _list(INT32),
+        "started_at?": TIME,
+        "finished_at?": TIME,
+        "agent_seconds?": FLOAT,
+        "verifier_seconds?": FLOAT,
+        "setup_seconds?": FLOAT,
+        "cost_usd?": FLOAT,
+        "cached_tokens?": INT64,
+    },
+}
+
+COLUMNS = tuple(
+    Column(name.removesuffix("?"), of, name.endswith("?"), group)
+    for group, columns in _DECLARED.items()
+    for name, of in columns.items()
+)
+
+_METADATA = {VERSION_KEY: str(SCHEMA_VERSION).encode()}
+
+SCHEMA = pa.schema(
+    [pa.field(column.name, column.type, nullable=column.nullable) for column in COLUMNS],
+    metadata=_METADATA,
+)
 
 LEDGER_SCHEMA = pa.schema(
     [
-        _required("path", pa.string()),
-        pa.field("trial_id", pa.string()),
-        _required("trial_name", pa.string()),
-        _required("bytes", pa.int64()),
-        _required("mtime_ns", pa.int64()),
-        _required("outcome", pa.string()),
-        _required("reasons", pa.list_(pa.string())),
-        _required("records", pa.int32()),
-        pa.field("part", pa.string()),
+        pa.field("path", TEXT, nullable=False),
+        pa.field("trial_id", TEXT),
+        pa.field("trial_name", TEXT),
+        pa.field("bytes", INT64, nullable=False),
+        pa.field("mtime_ns", INT64, nullable=False),
+        pa.field("outcome", TEXT, nullable=False),
+        pa.field("reasons", TEXTS, nullable=False),
+        pa.field("records", INT32, nullable=False),
+        pa.field("part", TEXT),
     ],
-    metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()},
+    metadata=_METADATA,
 )
+
+
+class Outcome(StrEnum):
+    """What became of a trial found."""
+
+    WRITTEN = "written"
+    SKIPPED = "skipped"

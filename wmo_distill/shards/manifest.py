@@ -1,0 +1,201 @@
+"""The manifest: what a dataset consists of. It is written last; without it there is no dataset."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wmo_distill.errors import UsageError
+from wmo_distill.files import Absent, parse_json, whole_file
+from wmo_distill.records import TrialRecord
+from wmo_distill.shards.schema import MANIFEST_FILE, PARTS_DIR, SCHEMA_VERSION
+
+TOOL = "wmo-distill"
+_PART_NAME = rf"^{PARTS_DIR}/[^/\\]+\.parquet$"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Tokens(_Model):
+    """Sums of the count columns of the same names."""
+
+    input: int = 0
+    output: int = 0
+    total: int = 0
+    prompt: int = 0
+    subagent: int = 0
+
+
+class Totals(_Model):
+    """Sums over rows; `calls` covers all segments, `calls_dropped` the issues that drop one."""
+
+    records: int = 0
+    calls: int = 0
+    calls_dropped: dict[str, int] = Field(default_factory=dict)
+    tokens: Tokens = Tokens()
+    issues: dict[str, int] = Field(default_factory=dict)
+    stop_reasons: dict[str, int] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: TrialRecord) -> "Totals":
+        """The totals of one row."""
+        counts = record.counts
+        issues: dict[str, int] = {}
+        dropped: dict[str, int] = {}
+        for issue in record.issues:
+            issues[issue.value] = issues.get(issue.value, 0) + 1
+            if issue.drops_call:
+                dropped[issue.value] = dropped.get(issue.value, 0) + 1
+        return cls(
+            records=1,
+            calls=len(record.spans),
+            calls_dropped=dropped,
+            tokens=Tokens(
+                input=counts.input_tokens,
+                output=counts.output_tokens,
+                total=counts.total_tokens,
+                prompt=counts.prompt_tokens,
+                subagent=counts.subagent_tokens,
+            ),
+            issues=issues,
+            stop_reasons={str(record.stop_reason or "unknown"): 1},
+        )
+
+    @classmethod
+    def sum(cls, parts: Iterable["Totals"]) -> "Totals":
+        """Added up, keys sorted."""
+        total: dict[str, Any] = {}
+        for part in parts:
+            _add(total, part.model_dump())
+        return cls.model_validate(_sorted(total))
+
+
+def _add(total: dict[str, Any], more: dict[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, dict):
+            _add(total.setdefault(key, {}), value)
+        else:
+            total[key] = total.get(key, 0) + value
+
+
+def _sorted(value: dict[str, Any]) -> dict[str, Any]:
+    return {k: _sorted(v) if isinstance(v, dict) else v for k, v in sorted(value.items())}
+
+
+class PartInfo(_Model):
+    """One file of rows."""
+
+    file: str = Field(pattern=_PART_NAME)
+    """POSIX path relative to the dataset."""
+    rows: int = Field(ge=0)
+    tokens: int = Field(ge=0)
+    """Ids stored: prompt suffixes and sampled ids of all segments."""
+    bytes: int = Field(ge=0)
+    sha256: str
+    row_sum: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """The rows' digests added modulo 2^256, so that sums of parts add up in any cut and order."""
+    totals: Totals = Totals()
+
+
+class LedgerTotals(Totals):
+    """`found == written + skipped` in trials; `calls_found == calls + calls_dropped`."""
+
+    found: int = 0
+    written: int = 0
+    skipped: dict[str, int] = Field(default_factory=dict)
+    removed: int = 0
+    calls_found: int = 0
+
+
+class Manifest(_Model):
+    """What a dataset consists of; holds no time of the build, worker count or duration."""
+
+    tool: str = TOOL
+    tool_version: str = Field(default_factory=lambda: tool_version())
+    schema_version: int = SCHEMA_VERSION
+    parent: str
+    """Absolute; `artifact_dir` and the ledger's `path` are relative to it."""
+    inputs: list[str]
+    """The PATHs of the builds, relative to the parent."""
+    options: dict[str, Any]
+    parts: list[PartInfo]
+    totals: LedgerTotals
+    slow_reads: int = 0
+    dataset_hash: str
+
+    def part_paths(self, out: Path) -> list[Path]:
+        """The files of the parts, in order."""
+        return [out / part.file for part in self.parts]
+
+
+def tool_version() -> str:
+    try:
+        return version(TOOL)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def dataset_hash(parts: Iterable[PartInfo]) -> str:
+    """SHA-256 over all row contents, the same in any order and any cut into parts."""
+    rows = total = 0
+    for part in parts:
+        rows += part.rows
+        total += int(part.row_sum, 16)
+    return hashlib.sha256(f"{SCHEMA_VERSION} {rows} {total % 2**256:064x}".encode()).hexdigest()
+
+
+def write_manifest(out: Path, manifest: Manifest) -> None:
+    """Put the manifest in its place, whole."""
+    text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    with whole_file(out / MANIFEST_FILE) as temporary:
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def read_manifest(out: Path) -> Manifest:
+    """The manifest of a dataset; UsageError where there is none that this version can read."""
+    file = out / MANIFEST_FILE
+    try:
+        data = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        found = "an unfinished build" if (out / PARTS_DIR).is_dir() else "no such file"
+        raise UsageError(
+            f"{file}: expected the manifest of a dataset, found {found}; "
+            f"name the directory that `{TOOL} build` was given with -o, or run that build"
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            f"{file}: expected a readable manifest, found: {error.strerror}; "
+            "check the file and its permissions"
+        ) from None
+    value = parse_json(data)
+    if isinstance(value, Absent):
+        raise UsageError(
+            f"{file}: expected JSON, found {len(data)} bytes that are none; "
+            f"restore the file, or build again with `{TOOL} build --fresh`"
+        )
+    if not isinstance(value, dict) or value.get("tool") != TOOL:
+        raise UsageError(
+            f"{file}: expected a manifest of {TOOL}, found a file of something else; "
+            "name another directory"
+        )
+    if value.get("schema_version") != SCHEMA_VERSION:
+        raise UsageError(
+            f"{file}: expected schema version {SCHEMA_VERSION}, found "
+            f"{value.get('schema_version')!r} (written by {TOOL} {value.get('tool_version')}); "
+            f"use that version, or build again with `{TOOL} build --fresh`"
+        )
+    try:
+        return Manifest.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"{file}: {where}: {first['msg']}, found {first['input']!r:.80}; "
+            f"restore the file, or build again with `{TOOL} build --fresh`"
+        ) from None

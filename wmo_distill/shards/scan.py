@@ -1,0 +1,69 @@
+"""Reading a dataset: every row that counts, with its attempt, as a frame or as records."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from wmo_distill.records import TrialRecord
+from wmo_distill.shards.choice import ATTEMPT_SQL, choose
+from wmo_distill.shards.decode import decode
+from wmo_distill.shards.manifest import read_manifest
+
+__all__ = ["ATTEMPT_SQL", "iter_records", "passed_over", "scan"]
+
+
+def scan(out: Path | str) -> pl.LazyFrame:
+    """The rows that count, with `attempt` filled; UsageError where there is no dataset."""
+    parts = _parts(out)
+    choice = choose(parts)
+    # No globbing: a directory's name may hold brackets or stars.
+    frame = pl.scan_parquet(parts, glob=False, hive_partitioning=False)
+    if choice.superseded:
+        frame = frame.filter(~pl.col("episode_id").is_in(sorted(choice.superseded)))
+    if choice.attempts:
+        attempt = pl.col("episode_id").replace_strict(
+            pl.Series(list(choice.attempts), dtype=pl.String),
+            pl.Series(list(choice.attempts.values()), dtype=pl.Int32),
+            default=None,
+            return_dtype=pl.Int32,
+        )
+        frame = frame.with_columns(attempt.alias("attempt"))
+    return frame
+
+
+def passed_over(out: Path | str) -> int:
+    """How many trials `scan` leaves out because another grading of their rollout counts."""
+    return choose(_parts(out)).trials_passed_over
+
+
+def iter_records(out: Path | str, *, superseded: bool = False) -> Iterator[TrialRecord]:
+    """The same rows as records, row group by row group, in the order of the parts.
+
+    With `superseded` all rows; those that do not count keep the attempt that was recorded.
+    """
+    parts = _parts(out)
+    choice = choose(parts)
+    return _records(parts, choice.attempts, superseded)
+
+
+def _records(
+    parts: list[Path], attempts: dict[str, int | None], superseded: bool
+) -> Iterator[TrialRecord]:
+    for part in parts:
+        with pq.ParquetFile(part) as file:
+            for group in range(file.num_row_groups):
+                for record in decode(file.read_row_group(group)):
+                    if record.episode_id in attempts:
+                        attempt = attempts[record.episode_id]
+                        same = attempt == record.attempt
+                        yield record if same else replace(record, attempt=attempt)
+                    elif superseded:
+                        yield record
+
+
+def _parts(out: Path | str) -> list[Path]:
+    out = Path(out)
+    return read_manifest(out).part_paths(out)

@@ -1,0 +1,191 @@
+"""Writes one part: rows gathered into row groups of bounded size, in the declared encodings."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wmo_distill.files import whole_file
+from wmo_distill.issues import Issue
+from wmo_distill.records import TrialRecord
+from wmo_distill.shards.digest import MODULUS, row_digest
+from wmo_distill.shards.encode import deltas, encode
+from wmo_distill.shards.manifest import PartInfo, Totals
+from wmo_distill.shards.schema import PARTS_DIR, SCHEMA, TEXT
+from wmo_distill.tokens import TokenSpan
+
+GROUP_TOKENS = 2_000_000
+GROUP_EXTRA_BYTES = 256_000_000
+GROUP_ROWS = 10_000
+"""Bounds the memory of rows that hold no tokens."""
+ROW_EXTRA_BYTES = 1_000_000_000
+
+
+def _leaves(of: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType]]:
+    """The Parquet columns below a column, as (dotted path, type)."""
+    if pa.types.is_list(of):
+        yield from _leaves(of.value_type, f"{path}.list.element")
+    elif pa.types.is_struct(of):
+        for field in of:
+            yield from _leaves(field.type, f"{path}.{field.name}")
+    else:
+        yield path, of
+
+
+LEAVES = dict(leaf for field in SCHEMA for leaf in _leaves(field.type, field.name))
+LOGPROB_LEAF = "spans.list.element.sampled_logprobs.list.element"
+EXTRA_LEAF = "spans.list.element.extra"
+# No two extras are alike: a dictionary of them would only cost time.
+DICTIONARY_LEAVES = [path for path, of in LEAVES.items() if of == TEXT and path != EXTRA_LEAF]
+
+
+def parquet_writer(path: Path, schema: pa.Schema = SCHEMA) -> pq.ParquetWriter:
+    """A writer with the declared encodings: plain ids, byte-stream-split log-probabilities."""
+    part = schema.equals(SCHEMA)
+    return pq.ParquetWriter(
+        path,
+        schema,
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=DICTIONARY_LEAVES if part else True,
+        use_byte_stream_split=[LOGPROB_LEAF] if part else False,
+        use_compliant_nested_type=True,
+    )
+
+
+class PartWriter:
+    """A part that appears whole under its name when it is closed without an exception.
+
+    >>> with PartWriter(out / "parts/part-00000.parquet") as part:
+    ...     part.write(record)
+    >>> part.info
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stack = ExitStack()
+        self._temporary: Path | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[TrialRecord] = []
+        self._tokens = self._extra = 0
+        self._rows = self._all_tokens = self._row_sum = 0
+        self._totals = Totals()
+        self._info: PartInfo | None = None
+
+    def __enter__(self) -> "PartWriter":
+        return self
+
+    def _open(self) -> pq.ParquetWriter:
+        if self._writer is None:
+            self._temporary = self._stack.enter_context(whole_file(self.path))
+            self._writer = parquet_writer(self._temporary)
+        return self._writer
+
+    def write(self, record: TrialRecord) -> TrialRecord:
+        """Add a row; gives the record as written, which may have lost its extras."""
+        extra = sum(_extra_bytes(span) for span in record.spans)
+        if extra > ROW_EXTRA_BYTES:
+            record, extra = without_extra(record), 0
+        coded = deltas(record.spans)
+        tokens = sum(suffix.size for _, suffix in coded)
+        tokens += sum(span.sampled.size for span in record.spans)
+        if self._waiting and (
+            self._tokens + tokens > GROUP_TOKENS
+            or self._extra + extra > GROUP_EXTRA_BYTES
+            or len(self._waiting) >= GROUP_ROWS
+        ):
+            self._flush()
+        self._waiting.append(record)
+        self._tokens += tokens
+        self._extra += extra
+        self._all_tokens += tokens
+        self._rows += 1
+        self._row_sum = (self._row_sum + int.from_bytes(row_digest(record))) % MODULUS
+        self._totals = Totals.sum([self._totals, Totals.of(record)])
+        return record
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._open().write_table(encode(self._waiting), row_group_size=len(self._waiting))
+        self._waiting = []
+        self._tokens = self._extra = 0
+
+    def close(self) -> PartInfo:
+        """Put the part in its place."""
+        if self._info is None:
+            with self._stack:
+                self._info = self._finish()
+        return self._info
+
+    def _finish(self) -> PartInfo:
+        writer = self._open()
+        self._flush()
+        writer.close()
+        assert self._temporary is not None
+        with open(self._temporary, "rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            size = file.tell()
+        return PartInfo(
+            file=f"{PARTS_DIR}/{self.path.name}",
+            rows=self._rows,
+            tokens=self._all_tokens,
+            bytes=size,
+            sha256=sha256,
+            row_sum=f"{self._row_sum:064x}",
+            totals=self._totals,
+        )
+
+    @property
+    def info(self) -> PartInfo:
+        """What the closed part holds."""
+        assert self._info is not None, "the part is not closed yet"
+        return self._info
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        elif self._info is None:
+            self._waiting = []
+            # Before the stack: the file must be closed to be removed everywhere.
+            if self._writer is not None:
+                self._writer.close()
+            self._stack.__exit__(kind, error, trace)
+
+
+def _extra_bytes(span: TokenSpan) -> int:
+    if span.extra is None:
+        return 0
+    return len(span.extra) if span.extra.isascii() else len(span.extra.encode("utf-8", "replace"))
+
+
+def without_extra(record: TrialRecord) -> TrialRecord:
+    """The record without its extras, and the issue that says so."""
+    before: dict[int, TokenSpan] = {}
+    spans = []
+    for span, (prefix_len, suffix) in zip(record.spans, deltas(record.spans), strict=True):
+        bare = TokenSpan.after(
+            before.get(span.segment),
+            span.call_index,
+            prefix_len,
+            suffix,
+            span.sampled_token_ids,
+            span.sampled_logprobs,
+            segment=span.segment,
+            finish_reason=span.finish_reason,
+        )
+        before[span.segment] = bare
+        spans.append(bare)
+    issues = tuple(sorted([*record.issues, Issue.EXTRA_TOO_LARGE]))
+    return replace(record, spans=tuple(spans), issues=issues)
