@@ -1,0 +1,152 @@
+"""Laws of the engines: outcomes in order, the same from each, and a death costs one item."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from wmo_distill.engines.local import InProcess, Workers, usable_cores
+from wmo_distill.engines.outcome import Died, Done, Engine, Failed
+
+TESTS = Path(__file__).parent
+
+
+def square(x: int) -> int:
+    if x < 0:
+        raise ValueError(f"negative: {x}")
+    return x * x
+
+
+def late_first(x: int) -> tuple[int, int]:
+    time.sleep(0.2 if x == 0 else 0)
+    return x, os.getpid()
+
+
+def kill_at_three(x: int) -> int:
+    if x == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def noisy(x: int) -> int:
+    sys.stdout.write(f"a library prints {x}\n")
+    os.write(1, b"and writes below Python\n")
+    return x
+
+
+class UnpicklableError(Exception):
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__("two arguments")
+
+
+def raise_unpicklable(x: int) -> int:
+    raise UnpicklableError(1, 2)
+
+
+def slow(path: str) -> None:
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("engine", [InProcess(), Workers(1), Workers(2)])
+def test_outcomes_are_the_same_and_in_order(engine: Engine) -> None:
+    outcomes = list(engine.map(square, [3, -1, 2, 5]))
+    assert outcomes[0] == Done(9)
+    assert outcomes[2:] == [Done(4), Done(25)]
+    failed = outcomes[1]
+    assert isinstance(failed, Failed)
+    assert str(failed.error) == "negative: -1"
+
+
+def test_no_items() -> None:
+    assert list(Workers(2).map(square, [])) == []
+
+
+def test_a_later_item_that_ends_first_still_comes_later() -> None:
+    outcomes = list(Workers(2).map(late_first, range(4)))
+    assert [o.value[0] for o in outcomes if isinstance(o, Done)] == [0, 1, 2, 3]
+    pids = {o.value[1] for o in outcomes if isinstance(o, Done)}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+
+
+def test_a_death_costs_its_item_alone() -> None:
+    outcomes = list(Workers(2).map(kill_at_three, range(6)))
+    assert outcomes == [Done(0), Done(1), Done(2), Died(-signal.SIGKILL), Done(4), Done(5)]
+
+
+def test_prints_do_not_fall_among_the_answers() -> None:
+    assert list(Workers(1).map(noisy, [1, 2])) == [Done(1), Done(2)]
+
+
+def test_an_error_that_cannot_be_pickled_is_told() -> None:
+    (outcome,) = Workers(1).map(raise_unpicklable, [1])
+    assert isinstance(outcome, Failed)
+    assert "two arguments" in str(outcome.error)
+
+
+def test_ending_early_ends_the_workers(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    outcomes = Workers(2).map(slow_or_square, [4, str(pid_file)])
+    assert next(outcomes) == Done(16)
+    wait_for(pid_file)
+    outcomes.close()  # type: ignore[attr-defined]
+    assert not alive(int(pid_file.read_text()))
+
+
+def slow_or_square(item: int | str) -> int | None:
+    return square(item) if isinstance(item, int) else slow(item)
+
+
+def test_no_worker_outlives_a_killed_parent(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    code = (
+        "from test_engines import slow; from wmo_distill.engines.local import Workers; "
+        f"list(Workers(1).map(slow, [{str(pid_file)!r}]))"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    parent = subprocess.Popen([sys.executable, "-c", code], env=env)
+    wait_for(pid_file)
+    parent.kill()
+    parent.wait()
+    pid = int(pid_file.read_text())
+    deadline = time.monotonic() + 10
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not alive(pid)
+
+
+def test_the_main_module_is_not_run_again(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from test_engines import square\n"
+        "from wmo_distill.engines.local import Workers\n"
+        "print([o.value for o in Workers(2).map(square, [1, 2])])\n"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True)
+    assert done.stdout == "[1, 4]\n", done.stderr
+
+
+def test_usable_cores() -> None:
+    assert 1 <= usable_cores() <= (os.cpu_count() or 1)
+
+
+def wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not (file.exists() and file.read_text()):
+        assert time.monotonic() < deadline, f"{file} was not written"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
