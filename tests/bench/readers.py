@@ -1,0 +1,164 @@
+"""One measured process: read or build the given trials in one way, and say what it took.
+
+    python readers.py WAY PATH...   prints {"seconds", "peak_kb", "bytes", ...}
+
+Imports are done before the clock starts; peak memory is counted above them.
+"""
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Reader = Callable[[Path], Any]
+
+
+def ours() -> Reader:
+    from wmo_distill.files import TrialFiles
+    from wmo_distill.sources.documents import read_result
+    from wmo_distill.trials.spans import Witness, episode_spans
+
+    def read(trial: Path) -> Any:
+        value = read_result(TrialFiles(trial)).value  # type: ignore[union-attr]
+        return episode_spans(value["agent_result"]["rollout_details"], Witness())
+
+    return read
+
+
+def reference() -> Reader:
+    from wmo.distill.tokens import load_trial_rollout_spans  # type: ignore[import-not-found]
+
+    return lambda trial: load_trial_rollout_spans(trial)
+
+
+def reference_full() -> Reader:
+    from wmo.distill.data import build_datums  # type: ignore[import-not-found]
+    from wmo.distill.tokens import (
+        ScoreCell,
+        assemble_harbor_trial_records,
+    )
+
+    def read(trial: Path) -> Any:
+        cell = ScoreCell(task_id="t", attempt=1, reward=1.0, passed=True, artifact_dir=str(trial))
+        records = assemble_harbor_trial_records([cell], max_turns=10**6)
+        return build_datums(records, context_budget=10**9, max_datum_tokens=10**9)
+
+    return read
+
+
+def whole(loads: Callable[[bytes], Any]) -> Reader:
+    return lambda trial: loads((trial / "result.json").read_bytes())
+
+
+def plain_json() -> Reader:
+    return whole(json.loads)
+
+
+def orjson_whole() -> Reader:
+    import orjson
+
+    return whole(orjson.loads)
+
+
+def msgspec_whole() -> Reader:
+    import msgspec
+
+    return whole(msgspec.json.decode)
+
+
+def simdjson_whole() -> Reader:
+    """Every list to an array, as a trainer would need it."""
+    import simdjson  # type: ignore[import-not-found]
+
+    parser = simdjson.Parser()
+
+    def read(trial: Path) -> Any:
+        document = parser.parse((trial / "result.json").read_bytes())
+        rows = [
+            bytes(row.as_buffer(of_type="d" if key == "logprobs" else "i"))
+            for entry in document["agent_result"]["rollout_details"]
+            for key in ("prompt_token_ids", "completion_token_ids", "logprobs")
+            for row in entry[key]
+        ]
+        del document
+        return rows
+
+    return read
+
+
+def cat() -> Reader:
+    buffer = bytearray(1 << 17)
+
+    def read(trial: Path) -> None:
+        with open(trial / "result.json", "rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+    return read
+
+
+WAYS: dict[str, Callable[[], Reader]] = {
+    "ours": ours,
+    "reference": reference,
+    "reference_full": reference_full,
+    "json": plain_json,
+    "orjson": orjson_whole,
+    "msgspec": msgspec_whole,
+    "simdjson": simdjson_whole,
+    "cat": cat,
+}
+
+
+def build(paths: list[Path], workers: int) -> dict[str, Any]:
+    """The whole command, with Parquet."""
+    from wmo_distill.pipeline import build as run
+
+    with tempfile.TemporaryDirectory() as out:
+        before = _peak()
+        start = time.perf_counter()
+        summary = run(paths, Path(out) / "out", workers=workers)
+        seconds = time.perf_counter() - start
+        stored = sum(p.stat().st_size for p in (Path(out) / "out/parts").iterdir())
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return {
+        "seconds": seconds,
+        "peak_kb": max(_peak() - before, 0) if workers == 1 else children,
+        "bytes": summary.bytes_in,
+        "stored": stored,
+        "tokens": summary.tokens.total + summary.tokens.subagent,
+    }
+
+
+def read(way: str, paths: list[Path]) -> dict[str, Any]:
+    """Every trial below the paths, one after the other."""
+    trials = sorted({p for path in paths for p in path.iterdir() if (p / "agent").is_dir()})
+    reader = WAYS[way]()
+    before = _peak()
+    start = time.perf_counter()
+    for trial in trials:
+        reader(trial)
+    seconds = time.perf_counter() - start
+    size = sum((trial / "result.json").stat().st_size for trial in trials)
+    return {"seconds": seconds, "peak_kb": _peak() - before, "bytes": size}
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main() -> None:
+    way, *paths = sys.argv[1:]
+    where = [Path(path) for path in paths]
+    if way.startswith("build"):
+        result = build(where, int(way.removeprefix("build") or 1))
+    else:
+        result = read(way, where)
+    print(json.dumps(result))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
