@@ -152,6 +152,12 @@ def deltas(spans: Sequence[TokenSpan]) -> list[tuple[int, Ids]]:
     return coded
 
 
+def stored_ids(record: TrialRecord) -> int:
+    """How many ids the row holds on disk: prompt suffixes and sampled ids of all segments."""
+    suffixes = sum(suffix.size for _, suffix in deltas(record.spans))
+    return suffixes + sum(span.sampled.size for span in record.spans)
+
+
 def _span_lists(rows: Sequence[Sequence[TokenSpan]]) -> pa.Array:
     spans = [span for row in rows for span in row]
     coded = [delta for row in rows for delta in deltas(row)]

@@ -14,7 +14,7 @@ from wmo_distill.files import whole_file
 from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.digest import MODULUS, row_digest
-from wmo_distill.shards.encode import deltas, encode
+from wmo_distill.shards.encode import deltas, encode, stored_ids
 from wmo_distill.shards.manifest import PartInfo, Totals
 from wmo_distill.shards.schema import PARTS_DIR, SCHEMA, TEXT
 from wmo_distill.tokens import TokenSpan
@@ -93,9 +93,7 @@ class PartWriter:
         extra = sum(_extra_bytes(span) for span in record.spans)
         if extra > ROW_EXTRA_BYTES:
             record, extra = without_extra(record), 0
-        coded = deltas(record.spans)
-        tokens = sum(suffix.size for _, suffix in coded)
-        tokens += sum(span.sampled.size for span in record.spans)
+        tokens = stored_ids(record)
         if self._waiting and (
             self._tokens + tokens > GROUP_TOKENS
             or self._extra + extra > GROUP_EXTRA_BYTES

@@ -1,0 +1,178 @@
+"""Checks the parts of a dataset: files, schema, and the laws of every row."""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from wmo_distill.shards.decode import SpanColumns, plain_list, record_of
+from wmo_distill.shards.digest import MODULUS, row_digest
+from wmo_distill.shards.encode import stored_ids
+from wmo_distill.shards.laws import (
+    Breach,
+    GradeRules,
+    count_breaches,
+    grade_breaches,
+    identity_breaches,
+    span_breaches,
+    word_breaches,
+)
+from wmo_distill.shards.manifest import PartInfo, Totals
+from wmo_distill.shards.schema import SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A place where the dataset is not what it should be; `row` counts from 0 in its file."""
+
+    file: str
+    row: int | None
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        where = self.file if self.row is None else f"{self.file}, row {self.row}"
+        return f"{where}: expected {self.expected}, found {self.found}"
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the parts hold, to be compared with the ledger and the manifest."""
+
+    episodes: set[bytes] = field(default_factory=set)
+    rows: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Rows of each trial path, by part."""
+    parts: list[PartInfo] = field(default_factory=list)
+    """The manifest's parts as they really are."""
+
+
+def differences(file: str, pairs: Iterable[tuple[str, Any, Any]]) -> Iterator[Fault]:
+    for name, expected, found in pairs:
+        if expected != found:
+            yield Fault(file, None, f"{name} {expected}", str(found))
+
+
+def part_faults(out: Path, part: PartInfo, rules: GradeRules, seen: Seen) -> Iterator[Fault]:
+    path = out / part.file
+    try:
+        with open(path, "rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+            size = stream.tell()
+        file = pq.ParquetFile(path)
+    except (OSError, pa.ArrowException) as error:
+        yield Fault(part.file, None, "a readable Parquet file", str(error))
+        return
+    with file:
+        yield from differences(
+            part.file, [("size", part.bytes, size), ("SHA-256", part.sha256, sha256)]
+        )
+        if not file.schema_arrow.equals(SCHEMA, check_metadata=True):
+            yield Fault(part.file, None, "the columns of schema version 1", _first_odd(file))
+            return
+        real = _RowSums()
+        for group in range(file.num_row_groups):
+            try:
+                table = file.read_row_group(group)
+                table.validate(full=True)
+            except (OSError, pa.ArrowException) as error:
+                yield Fault(part.file, real.rows, "a readable row group", str(error))
+                return
+            if not table.num_rows:
+                yield Fault(part.file, real.rows, "no row group without rows", f"group {group}")
+            for batch in table.to_batches():
+                yield from _batch_faults(part.file, batch, rules, seen, real)
+        info = PartInfo(
+            file=part.file,
+            rows=real.rows,
+            tokens=real.tokens,
+            bytes=size,
+            sha256=sha256,
+            row_sum=f"{real.digests % MODULUS:064x}",
+            totals=real.totals,
+        )
+        seen.parts.append(info)
+        yield from differences(
+            part.file,
+            [
+                (f"{name} as in the manifest,", getattr(part, name), getattr(info, name))
+                for name in ("rows", "tokens", "row_sum", "totals")
+            ],
+        )
+
+
+@dataclass(slots=True)
+class _RowSums:
+    rows: int = 0
+    tokens: int = 0
+    digests: int = 0
+    totals: Totals = field(default_factory=Totals)
+
+
+def _first_odd(file: pq.ParquetFile) -> str:
+    for expected in SCHEMA:
+        i = file.schema_arrow.get_field_index(expected.name)
+        if i < 0:
+            return f"no column {expected.name}"
+        if not file.schema_arrow.field(i).equals(expected):
+            return str(file.schema_arrow.field(i))
+    return "other columns, or another schema version in its metadata"
+
+
+def _batch_faults(
+    file: str, batch: pa.RecordBatch, rules: GradeRules, seen: Seen, real: _RowSums
+) -> Iterator[Fault]:
+    first = real.rows
+    spans = SpanColumns.of(batch.column("spans"))
+    plain = {name: plain_list(batch.column(name)) for name in SCHEMA.names if name != "spans"}
+    for at in range(batch.num_rows):
+        row = {name: column[at] for name, column in plain.items()}
+        for breach in _row_breaches(row, spans, at, rules, seen, real):
+            yield Fault(file, first + at, breach.expected, breach.found)
+        seen.rows[row["artifact_dir"]][file] += 1
+        real.rows += 1
+    for at in _rows_with_non_finite(batch.column("spans")):
+        yield Fault(file, first + at, "finite log-probabilities or null", "one that is neither")
+
+
+def _row_breaches(
+    row: dict[str, Any],
+    spans: SpanColumns,
+    at: int,
+    rules: GradeRules,
+    seen: Seen,
+    real: _RowSums,
+) -> Iterator[Breach]:
+    breaches = [*word_breaches(row), *span_breaches(row, spans, at)]
+    yield from breaches
+    yield from identity_breaches(row)
+    yield from grade_breaches(row, rules)
+    episode = hashlib.sha256(row["episode_id"].encode()).digest()[:16]
+    if episode in seen.episodes:
+        yield Breach("each episode_id once", row["episode_id"])
+    seen.episodes.add(episode)
+    if breaches:
+        return  # a record can be built, and its counts mean something, only without these
+    record = record_of(row, spans.row(at))
+    yield from count_breaches(row, record.counts)
+    real.tokens += stored_ids(record)
+    real.digests += int.from_bytes(row_digest(record))
+    real.totals = Totals.sum([real.totals, Totals.of(record)])
+
+
+def _rows_with_non_finite(spans: pa.ListArray) -> list[int]:
+    """The rows that hold NaN or an infinity where only a number or null may stand."""
+    logprobs = spans.flatten().field("sampled_logprobs")
+    numbers = logprobs.flatten()
+    bad = pc.fill_null(pc.invert(pc.is_finite(numbers)), False).to_numpy(zero_copy_only=False)
+    if not bad.any():
+        return []
+    span_of = pc.list_parent_indices(logprobs).to_numpy()[bad]
+    row_of = pc.list_parent_indices(spans).to_numpy()[span_of]
+    return [int(row) for row in np.unique(row_of)]

@@ -1,0 +1,144 @@
+"""The laws of a row: what must hold of its columns whatever trial it came from.
+
+Each law yields what was expected and what was found. Rows are checked as they lie on disk, before
+anything builds a span from them.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmo_distill.issues import Issue
+from wmo_distill.records import Completion, LogprobMode, SegmentKind, SpanSource, StopReason
+from wmo_distill.shards.decode import SpanColumns
+from wmo_distill.tokens import NO_IDS, TokenCounts
+
+
+class Breach(NamedTuple):
+    """A law that does not hold."""
+
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class GradeRules:
+    """The options of the build that decide a built-in grade."""
+
+    pass_at: float | None = None
+    low: float = 0.0
+    high: float = 1.0
+    reward_files: bool = False
+
+
+_WORDS: dict[str, type[StrEnum]] = {
+    "logprob_mode": LogprobMode,
+    "stop_reason": StopReason,
+    "completion": Completion,
+    "span_source": SpanSource,
+}
+_WORD_LISTS: dict[str, type[StrEnum]] = {"segment_kinds": SegmentKind, "issues": Issue}
+
+
+def word_breaches(row: dict[str, Any]) -> Iterator[Breach]:
+    """Closed vocabularies; issues sorted."""
+    for name, kind in _WORDS.items():
+        if row[name] not in set(kind):
+            yield Breach(f"{name} one of {', '.join(kind)}", repr(row[name]))
+    for name, kind in _WORD_LISTS.items():
+        for word in sorted(set(row[name]) - set(kind)):
+            yield Breach(f"{name} of known codes", repr(word))
+    if row["issues"] != sorted(row["issues"]):
+        yield Breach("issues sorted", ", ".join(row["issues"]))
+
+
+def identity_breaches(row: dict[str, Any]) -> Iterator[Breach]:
+    """How the id is made, and a path that stays below the parent."""
+    trial = row["trial_id"]
+    start = "path:" if trial is None else trial
+    end = "" if row["step_name"] is None else f"/{row['step_name']}"
+    episode = row["episode_id"]
+    if not (episode.startswith(start) and episode.endswith(end)):
+        yield Breach(f"episode_id {start}…{end}", episode)
+    path = row["artifact_dir"]
+    if not path or path.startswith("/") or ".." in path.split("/"):
+        yield Breach("artifact_dir relative to the manifest's parent", repr(path))
+
+
+def grade_breaches(row: dict[str, Any], rules: GradeRules) -> Iterator[Breach]:
+    """A finite reward; for the built-in grade also its range, `passed` and `infra_failed`."""
+    reward, passed, rewards = row["reward"], row["passed"], row["rewards"]
+    if reward is not None and not math.isfinite(reward):
+        yield Breach("reward finite or null", str(reward))
+        return
+    names = [entry["name"] for entry in rewards]
+    if len(set(names)) < len(names):
+        yield Breach("each key of rewards once", ", ".join(names))
+    tests = row["tests"]
+    if tests is not None and min(tests.values()) < 0:
+        yield Breach("counts of tests of at least 0", str(tests))
+    if row["attempt"] is not None:
+        return  # a cell's grade is the caller's
+    if tests is not None and tests["passed"] > tests["resolved"]:
+        yield Breach("at most as many tests passed as resolved", str(tests))
+    if reward is not None and not rules.low <= reward <= rules.high:
+        yield Breach(f"reward in [{rules.low}, {rules.high}]", str(reward))
+    at = rules.pass_at
+    expected = None if reward is None else (reward == 1.0 if at is None else reward >= at)
+    if passed is not expected:
+        yield Breach(f"passed {expected} for reward {reward}", str(passed))
+    if row["infra_failed"] and not rules.reward_files and (rewards or reward is not None):
+        yield Breach("no rewards where infra_failed", f"reward {reward}, {len(rewards)} rewards")
+
+
+def span_breaches(row: dict[str, Any], spans: SpanColumns, at: int) -> Iterator[Breach]:
+    """The lists of every call and their coding; `at` is the row's place in its batch."""
+    kinds: Sequence[str] = row["segment_kinds"]
+    if kinds and list(kinds) != ["main"] + ["subagent"] * (len(kinds) - 1):
+        yield Breach("segment_kinds main, then subagent", ", ".join(kinds))
+    if any(a > b for a, b in pairwise([0, *row["compactions"]])):
+        yield Breach("compactions ascending from 0", str(row["compactions"]))
+    first, last = int(spans.starts[at]), int(spans.starts[at + 1])
+    if last > first and row["span_source"] == "none":
+        yield Breach("no spans with span_source none", f"{last - first} spans")
+    before: dict[int, tuple[int, NDArray[np.int32]]] = {}
+    for i in range(first, last):
+        segment, call = int(spans.segment[i]), int(spans.call_index[i])
+        where = f"span {i - first} (segment {segment}, call {call})"
+        if not 0 <= segment < len(kinds):
+            yield Breach(f"{where}: a segment of segment_kinds", f"{len(kinds)} kinds")
+        last_call, sequence = before.get(segment, (-1, NO_IDS))
+        if call <= last_call:
+            yield Breach(f"{where}: a call_index above {last_call}", str(call))
+        suffix, sampled = spans.prompt_suffix[i], spans.sampled_token_ids[i]
+        suffix = NO_IDS if suffix is None else suffix
+        prefix_len = int(spans.prefix_len[i])
+        if not 0 <= prefix_len <= sequence.size:
+            yield Breach(f"{where}: a prefix_len in [0, {sequence.size}]", str(prefix_len))
+            prefix_len = 0
+        elif prefix_len < sequence.size and suffix.size and sequence[prefix_len] == suffix[0]:
+            yield Breach(f"{where}: the longest common prefix", f"prefix_len {prefix_len}")
+        if prefix_len + suffix.size == 0:
+            yield Breach(f"{where}: a prompt", "no ids")
+        new = suffix if sampled is None else np.concatenate([suffix, sampled])
+        if new.size and int(new.min()) < 0:
+            yield Breach(f"{where}: ids in [0, 2^31)", str(int(new.min())))
+        logprobs = spans.sampled_logprobs[i]
+        n_sampled = 0 if sampled is None else sampled.size
+        if logprobs is not None and logprobs.size != n_sampled:
+            yield Breach(f"{where}: {n_sampled} log-probabilities", str(logprobs.size))
+        before[segment] = call, np.concatenate([sequence[:prefix_len], new])
+
+
+def count_breaches(row: dict[str, Any], counts: TokenCounts) -> Iterator[Breach]:
+    """The count columns against the counts of the row's spans."""
+    for name in TokenCounts.__dataclass_fields__:
+        expected, found = getattr(counts, name), row[name]
+        if expected != found:
+            yield Breach(f"{name} {expected}, from the spans", str(found))

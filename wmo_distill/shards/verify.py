@@ -1,0 +1,132 @@
+"""Checks a dataset against its manifest, its ledger and the laws of its rows."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wmo_distill.shards.faults import Fault, Seen, differences, part_faults
+from wmo_distill.shards.laws import GradeRules
+from wmo_distill.shards.manifest import Manifest, Totals, dataset_hash, read_manifest
+from wmo_distill.shards.schema import (
+    LEDGER_FILE,
+    LEDGER_SCHEMA,
+    MANIFEST_FILE,
+    PARTS_DIR,
+    Outcome,
+)
+
+FAULTS_A_FILE = 100
+"""A file that is broken throughout is not described row by row."""
+
+
+def verify(out: Path | str) -> list[Fault]:
+    """Every fault found; UsageError where there is no manifest to check against.
+
+    Reads every part once, a row group at a time.
+    """
+    out = Path(out)
+    manifest = read_manifest(out)
+    seen = Seen()
+    faults: list[Fault] = []
+    for part in manifest.parts:
+        found = part_faults(out, part, _rules(manifest), seen)
+        faults += islice(found, FAULTS_A_FILE)
+        if next(found, None) is not None:
+            rest = 1 + sum(1 for _ in found)
+            faults.append(Fault(part.file, None, "no faults", f"{rest} more"))
+    faults += _stray_files(out, manifest)
+    faults += islice(_ledger_faults(out, manifest, seen), FAULTS_A_FILE)
+    faults += _manifest_faults(manifest, seen)
+    return faults
+
+
+def _rules(manifest: Manifest) -> GradeRules:
+    options = manifest.options
+    low, high = options.get("reward_range") or (0.0, 1.0)
+    return GradeRules(options.get("pass_at"), low, high, bool(options.get("reward_files")))
+
+
+def _stray_files(out: Path, manifest: Manifest) -> Iterator[Fault]:
+    """Files among the parts that no manifest names: a reader of the folder would read them."""
+    named = {part.file for part in manifest.parts}
+    try:
+        names = sorted(os.listdir(out / PARTS_DIR))
+    except OSError:
+        return
+    for name in names:
+        file = f"{PARTS_DIR}/{name}"
+        if file not in named and not name.startswith("."):
+            yield Fault(file, None, "only parts that the manifest names", "a file that it does not")
+
+
+def _ledger_faults(out: Path, manifest: Manifest, seen: Seen) -> Iterator[Fault]:
+    try:
+        with pq.ParquetFile(out / LEDGER_FILE) as file:
+            if not file.schema_arrow.equals(LEDGER_SCHEMA, check_metadata=True):
+                found = str(file.schema_arrow.names)
+                yield Fault(LEDGER_FILE, None, "the ledger's columns of schema version 1", found)
+                return
+            table = file.read()
+            table.validate(full=True)
+    except (OSError, pa.ArrowException) as error:
+        yield Fault(LEDGER_FILE, None, "a readable Parquet file", str(error))
+        return
+    files = {part.file for part in manifest.parts}
+    outcomes: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    paths: set[str] = set()
+    for at, row in enumerate(table.to_pylist()):
+        outcomes[row["outcome"]] += 1
+        path = row["path"]
+        if path in paths:
+            yield Fault(LEDGER_FILE, at, "each path once", path)
+        paths.add(path)
+        if row["outcome"] == Outcome.WRITTEN:
+            held = dict(seen.rows.get(path, {}))
+            if row["part"] not in files or held != {row["part"]: row["records"]}:
+                expected = f"{row['records']} rows of {path} in {row['part']}"
+                yield Fault(LEDGER_FILE, at, expected, str(held))
+        elif row["outcome"] == Outcome.SKIPPED:
+            skipped.update(row["reasons"])
+            if not row["reasons"]:
+                yield Fault(LEDGER_FILE, at, "a reason for a skipped trial", "none")
+            if row["records"] or row["part"] is not None or path in seen.rows:
+                yield Fault(LEDGER_FILE, at, f"no rows of {path}, which was skipped", str(row))
+        else:
+            yield Fault(LEDGER_FILE, at, "outcome written or skipped", repr(row["outcome"]))
+    for path in sorted(seen.rows.keys() - paths):
+        yield Fault(LEDGER_FILE, None, f"a row for {path}, which has records", "none")
+    totals = manifest.totals
+    yield from differences(
+        MANIFEST_FILE,
+        [
+            ("found, from the ledger,", sum(outcomes.values()), totals.found),
+            ("written, from the ledger,", outcomes[Outcome.WRITTEN], totals.written),
+            ("skipped, from the ledger,", dict(skipped), totals.skipped),
+        ],
+    )
+
+
+def _manifest_faults(manifest: Manifest, seen: Seen) -> Iterator[Fault]:
+    totals = manifest.totals
+    really = Totals.sum([Totals(), *(part.totals for part in seen.parts)])
+    found = {name: getattr(totals, name) for name in Totals.model_fields}
+    expected = {name: getattr(really, name) for name in Totals.model_fields}
+    names = [part.file for part in manifest.parts]
+    skipped = sum(totals.skipped.values())
+    calls = totals.calls + sum(totals.calls_dropped.values())
+    yield from differences(
+        MANIFEST_FILE,
+        [
+            ("each part once,", sorted(set(names)), sorted(names)),
+            *((f"{name}, from the rows,", expected[name], found[name]) for name in found),
+            ("found, written + skipped,", totals.written + skipped, totals.found),
+            ("calls_found, calls + calls_dropped,", calls, totals.calls_found),
+            ("dataset_hash", dataset_hash(seen.parts), manifest.dataset_hash),
+        ],
+    )
