@@ -64,7 +64,7 @@ def check(data: bytes, form: str, folder: Path, window: int = 1 << 20) -> bool:
 junk = st.sampled_from(
     [None, True, 5.0, -1, 2**31, 2**64, "6", "]", "[", [1], [], {}, {"a": [1]}, 10**400, 0.5, -0.0]
 )
-numbers = st.lists(st.integers(0, 40) | st.integers(0, 2**31 - 1), max_size=6)
+id_lists = st.lists(st.integers(0, 40) | st.integers(0, 2**31 - 1), max_size=6)
 logprobs = st.lists(st.floats() | st.integers(-3, 1), max_size=4)
 
 
@@ -76,14 +76,14 @@ def prompts(draw: st.DrawFn) -> list[Any]:
     for _ in range(draw(st.integers(0, 5))):
         edit = draw(st.sampled_from(["extend", "extend", "extend", "same", "cut", "change", "new"]))
         if edit == "extend":
-            current = current + draw(numbers)
+            current = current + draw(id_lists)
         elif edit == "cut":
             current = current[: draw(st.integers(0, len(current)))]
         elif edit == "change" and current:
             at = draw(st.integers(0, len(current) - 1))
             current = [*current[:at], draw(st.integers(0, 2**31 - 1) | junk), *current[at + 1 :]]
         elif edit == "new":
-            current = draw(numbers)
+            current = draw(id_lists)
         rows.append(current)
     if draw(st.integers(0, 9)) == 0:
         rows.insert(draw(st.integers(0, len(rows))), draw(junk))
@@ -94,7 +94,7 @@ def prompts(draw: st.DrawFn) -> list[Any]:
 def entries(draw: st.DrawFn) -> Any:
     entry: dict[str, Any] = {
         "prompt_token_ids": draw(prompts()),
-        "completion_token_ids": draw(st.lists(numbers | junk, max_size=4)),
+        "completion_token_ids": draw(st.lists(id_lists | junk, max_size=4)),
         "logprobs": draw(st.lists(logprobs | junk, max_size=4)),
         "extra": draw(st.dictionaries(st.sampled_from(["a", "logprobs"]), junk, max_size=1)),
     }
@@ -124,7 +124,7 @@ def trajectories(draw: st.DrawFn) -> Any:
     for prompt in draw(prompts()):
         metrics = {
             "prompt_token_ids": prompt,
-            "completion_token_ids": draw(numbers | junk),
+            "completion_token_ids": draw(id_lists | junk),
             "logprobs": draw(logprobs | junk),
         }
         kept = draw(st.sets(st.sampled_from(sorted(metrics))))
