@@ -154,6 +154,8 @@ _MEANINGS: dict[str, tuple[Phase, StopReason | None]] = {
     "NonZeroAgentExitCodeError": (Phase.AGENT, StopReason.ERROR),
 }
 
+KNOWN_TYPES = frozenset(_MEANINGS)
+
 # Harbor 0.26 records for these that a reward beside them does not count. Where a version records
 # no policy, the table says the same; a type that is not in it counts, as Harbor has it.
 _INVALID_REWARD = frozenset((*_NOT_RUN, *_VERIFIER, *_PROVIDER, "CancelledError"))

@@ -1,0 +1,343 @@
+"""Why an episode ended: the laws of the two columns, then the cases that tell them apart."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wmo_distill.files import Absent
+from wmo_distill.issues import Issue
+from wmo_distill.records import Completion, StopReason
+from wmo_distill.sources.run_trace import RunTrace
+from wmo_distill.sources.trajectory import AgentStep, Trajectory
+from wmo_distill.trials.ending import (
+    Ending,
+    EpisodeEvidence,
+    RaisedException,
+    completion_of,
+    episode_count,
+    raised_exception,
+    reference_stop_reason,
+    stop_reason,
+    turn_cap,
+    zoned_time,
+)
+from wmo_distill.trials.exceptions import KNOWN_TYPES
+
+WORK = AgentStep(claims=False, parse_error=False)
+CLAIM = AgentStep(claims=True, parse_error=False)
+FAILED = AgentStep(claims=False, parse_error=True)
+LETTERS = {"w": WORK, "c": CLAIM, "f": FAILED}
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def steps(letters: str) -> tuple[AgentStep, ...]:
+    return tuple(LETTERS[letter] for letter in letters)
+
+
+def evidence(letters: str | None = "wcc", **more: Any) -> EpisodeEvidence:
+    """An episode whose turns are w(ork), c(laim) and f(ailed to parse); None: no trajectory."""
+    if letters is None:
+        trajectory = Trajectory(absent=Absent.MISSING)
+    else:
+        trajectory = Trajectory(steps=steps(letters), reference_submitted=letters.endswith("c"))
+    more.setdefault("n_episodes", 0 if letters is None else len(letters))
+    return EpisodeEvidence(trajectory=trajectory, **more)
+
+
+def raised(kind: str, **more: Any) -> RaisedException:
+    return RaisedException(type=kind, **more)
+
+
+@given(st.text("wcf", max_size=12))
+def test_completion_is_two_claims_with_nothing_parsed_between(letters: str) -> None:
+    parsed = letters.replace("f", "")
+    expected = Completion.NONE
+    if re.search("cc+$", parsed):
+        expected = Completion.CONFIRMED
+    elif parsed.endswith("c"):
+        expected = Completion.CLAIMED
+    assert completion_of(steps(letters)) is expected
+
+
+EVIDENCE = st.builds(
+    evidence,
+    st.none() | st.text("wcf", max_size=5),
+    readable=st.booleans(),
+    exception=st.none()
+    | st.builds(
+        RaisedException,
+        type=st.sampled_from(sorted(KNOWN_TYPES)) | st.text(max_size=5),
+        occurred_at=st.none() | st.just(NOON),
+        verifier_started_at=st.none() | st.sampled_from([NOON, NOON + timedelta(hours=1)]),
+        agent_ran=st.booleans(),
+        agent_result=st.booleans(),
+    ),
+    n_episodes=st.none() | st.integers(-1, 6),
+    cap=st.none() | st.integers(0, 6),
+    cap_known=st.booleans(),
+    recorded_turns=st.integers(0, 6),
+    trace=st.none() | st.builds(RunTrace, st.none() | st.text(max_size=5), st.none()),
+)
+
+
+@given(EVIDENCE)
+def test_no_evidence_raises_and_unknown_says_why(found: EpisodeEvidence) -> None:
+    ending = stop_reason(found)
+    reference_stop_reason(found)
+    assert ending.completion is completion_of(found.trajectory.steps)
+    explained = ending.issues or not (
+        found.readable and found.trajectory.complete and found.cap_known
+    )
+    assert ending.stop_reason is not StopReason.UNKNOWN or explained
+
+
+@given(EVIDENCE)
+def test_a_confirmed_completion_is_never_relabelled_by_count_or_verifier(
+    found: EpisodeEvidence,
+) -> None:
+    confirmed = Trajectory(steps=steps("wcc"))
+    verifier = raised("VerifierTimeoutError")
+    for exception in (None, verifier, raised("CancelledError")):
+        ending = stop_reason(replace(found, trajectory=confirmed, exception=exception, trace=None))
+        assert ending.stop_reason is StopReason.SUBMITTED
+        assert ending.completion is Completion.CONFIRMED
+
+
+@given(EVIDENCE)
+def test_an_exception_of_the_verifier_changes_nothing(found: EpisodeEvidence) -> None:
+    without = stop_reason(replace(found, exception=None))
+    for kind in ("VerifierTimeoutError", "RewardFileNotFoundError", "VerifierOutputParseError"):
+        assert stop_reason(replace(found, exception=raised(kind))) == without
+
+
+def test_every_word_can_be_reached() -> None:
+    reached = {stop_reason(found).stop_reason for found in REACHING}
+    assert reached == set(StopReason)
+
+
+REACHING: Sequence[EpisodeEvidence] = [
+    evidence("wcc"),
+    evidence("www", cap=3),
+    evidence("w", exception=raised("AgentTimeoutError")),
+    evidence("w", exception=raised("litellm.exceptions.ContextWindowExceededError")),
+    evidence("w", exception=raised("OutputLengthExceededError")),
+    evidence("w", exception=raised("RateLimitError")),
+    evidence("ww", n_episodes=3),
+    evidence("w", exception=raised("CancelledError")),
+    evidence(None, exception=raised("AgentSetupTimeoutError", agent_ran=False)),
+    evidence("w", exception=raised("ValueError")),
+    evidence(None, n_episodes=3),
+    *(
+        evidence("w", trace=RunTrace(word, word))
+        for word in ("no_action", "no_tool_call", "unparsed_tool_call", "unknown_done_reason")
+    ),
+]
+
+
+class TestStopReason:
+    @pytest.mark.parametrize(
+        ("letters", "more", "reason", "issues"),
+        [
+            # The count, without an exception.
+            ("wcc", {}, "submitted", ()),
+            ("wcc", {"cap": 3}, "submitted", ()),
+            ("wcfc", {}, "submitted", ()),
+            ("wwc", {"cap": 3}, "max_turns", ()),
+            ("cww", {"cap": 3}, "max_turns", ()),
+            ("www", {"cap": 2}, "max_turns", ()),
+            ("ww", {"n_episodes": 3, "cap": 5}, "session_died", ()),
+            ("wf", {"n_episodes": 3}, "session_died", ()),
+            ("w", {"n_episodes": 3, "recorded_turns": 2}, "session_died", ()),
+            ("ww", {"n_episodes": 3, "recorded_turns": 2}, "session_died", ()),
+            ("ww", {"n_episodes": 3, "recorded_turns": 3}, "unknown", ("turns_disagree",)),
+            ("ww", {"n_episodes": 3, "recorded_turns": 9}, "session_died", ()),
+            ("www", {"cap": 5}, "unknown", ("turns_disagree",)),
+            ("w", {"n_episodes": 3}, "unknown", ("turns_disagree",)),
+            ("www", {"cap_known": False}, "unknown", ()),
+            ("wcc", {"n_episodes": 9}, "submitted", ("turns_disagree",)),
+            ("wcc", {"n_episodes": None}, "submitted", ("episodes_missing",)),
+            ("www", {"n_episodes": None}, "unknown", ("episodes_missing",)),
+            # What is missing is told by the issue of the file that is missing.
+            (None, {"n_episodes": 3}, "unknown", ()),
+            (None, {"n_episodes": 3, "cap": 3}, "unknown", ()),
+            ("wcc", {"readable": False}, "submitted", ()),
+            ("wwc", {"readable": False}, "unknown", ()),
+            (None, {"readable": False}, "unknown", ()),
+            # Exceptions.
+            ("wc", {"exception": raised("AgentTimeoutError")}, "budget", ()),
+            ("w", {"exception": raised("ContextLengthExceededError")}, "context_overflow", ()),
+            ("w", {"exception": raised("OutputTokenExceededError")}, "output_truncated", ()),
+            ("w", {"exception": raised("InternalServerError")}, "provider_error", ()),
+            ("w", {"exception": raised("APIConnectionError")}, "provider_error", ()),
+            ("wc", {"exception": raised("CancelledError")}, "cancelled", ()),
+            ("cc", {"exception": raised("CancelledError")}, "submitted", ()),
+            ("cc", {"exception": raised("AgentTimeoutError")}, "budget", ()),
+            ("ww", {"exception": raised("VerifierTimeoutError"), "cap": 2}, "max_turns", ()),
+            (
+                "w",
+                {"exception": raised("AgentTimeoutError"), "readable": False},
+                "unknown",
+                (),
+            ),
+        ],
+    )  # fmt: skip
+    def test_cases(
+        self, letters: str | None, more: dict[str, Any], reason: str, issues: tuple[str, ...]
+    ) -> None:
+        ending = stop_reason(evidence(letters, **more))
+        assert (ending.stop_reason, ending.issues) == (reason, issues)
+
+    @pytest.mark.parametrize("issue", [Issue.CONTINUATION_MISSING, Issue.CONTINUATION_ESCAPES])
+    def test_a_trajectory_that_was_not_read_to_its_end(self, issue: Issue) -> None:
+        part = Trajectory(steps=steps("ww"), issues=(issue,))
+        for n in (2, 3, 9):
+            ending = stop_reason(EpisodeEvidence(n_episodes=n, cap=9, trajectory=part))
+            assert ending.stop_reason is StopReason.UNKNOWN
+
+    @pytest.mark.parametrize("kind", ["RateLimitError", "CancelledError"])
+    def test_before_the_agent_started(self, kind: str) -> None:
+        early = raised(kind, agent_ran=False, agent_result=False)
+        assert stop_reason(evidence(None, exception=early)).stop_reason is StopReason.NOT_RUN
+        for late in (replace(early, agent_ran=True), replace(early, agent_result=True)):
+            ran = stop_reason(evidence("w", exception=late)).stop_reason
+            assert ran is not StopReason.NOT_RUN
+
+    @pytest.mark.parametrize(
+        ("more", "reason"),
+        [
+            ({}, "error"),
+            ({"agent_ran": False}, "not_run"),
+            ({"occurred_at": NOON, "verifier_started_at": NOON}, "submitted"),
+            (
+                {"occurred_at": NOON, "verifier_started_at": NOON - timedelta(seconds=1)},
+                "submitted",
+            ),
+            ({"occurred_at": NOON, "verifier_started_at": NOON + timedelta(seconds=1)}, "error"),
+            ({"verifier_started_at": NOON}, "error"),
+            ({"occurred_at": NOON}, "error"),
+        ],
+    )
+    def test_a_type_that_no_table_knows(self, more: dict[str, Any], reason: str) -> None:
+        found = evidence("wcc", exception=raised("RuntimeError", **more))
+        assert stop_reason(found).stop_reason == reason
+
+    def test_a_run_trace_wins(self) -> None:
+        found = evidence("www", cap=3, exception=raised("AgentTimeoutError"))
+        assert stop_reason(
+            replace(found, trace=RunTrace("no_action", "no_action"))
+        ).stop_reason is StopReason.NO_ACTION  # fmt: skip
+        assert stop_reason(replace(found, trace=RunTrace("bored", "bored"))) == Ending(
+            StopReason.UNKNOWN, Completion.NONE, (Issue.STOP_WORD_UNKNOWN,)
+        )
+        assert stop_reason(replace(found, trace=RunTrace())) == stop_reason(found)
+
+
+class TestReferenceStopReason:
+    @pytest.mark.parametrize(
+        ("letters", "more", "word"),
+        [
+            ("wcc", {}, "submitted"),
+            ("wwc", {}, "submitted"),
+            ("wcf", {}, "error"),
+            ("wcc", {"cap": 3}, "max_turns"),
+            ("wcc", {"n_episodes": 4, "cap": 3}, "max_turns"),
+            ("wcc", {"n_episodes": None}, None),
+            ("www", {}, "error"),
+            (None, {"n_episodes": 3}, "error"),
+            ("wcc", {"readable": False}, None),
+            ("wcc", {"exception": raised("AgentTimeoutError"), "n_episodes": None}, "budget"),
+            ("wcc", {"exception": raised("ContextLengthExceededError")}, "provider_error"),
+            ("wcc", {"exception": raised("VerifierTimeoutError")}, "error"),
+            ("wcc", {"exception": raised("")}, "error"),
+            ("wcc", {"trace": RunTrace("max_turns", "max_turns")}, "max_turns"),
+            ("wcc", {"trace": RunTrace("max_turns", None)}, None),
+            ("wcc", {"trace": RunTrace("bored", "bored"), "readable": False}, "bored"),
+        ],
+    )
+    def test_cases(self, letters: str | None, more: dict[str, Any], word: str | None) -> None:
+        assert reference_stop_reason(evidence(letters, **more)) == word
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "agent", "kwargs", "max_turns", "episodes", "metadata", "n_episodes",
+                    "exception_type", "occurred_at", "verifier", "started_at", "agent_execution",
+                ]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(ANY, ANY)
+def test_recorded_values_may_have_any_type(value: Any, other: Any) -> None:
+    turn_cap(value)
+    turn_cap({"agent": {"kwargs": value}})
+    episode_count(value)
+    raised_exception(value, other, agent_result=True, copied=False)
+    assert zoned_time(value) is None or isinstance(value, str)
+
+
+@pytest.mark.parametrize(
+    ("config", "cap"),
+    [
+        ({"agent": {"kwargs": {"max_turns": 5}}}, (5, True)),
+        ({"agent": {"kwargs": {"max_turns": 5, "max_episodes": 6, "episodes": 7}}}, (5, True)),
+        ({"agent": {"kwargs": {"max_turns": None, "max_episodes": 6, "episodes": 7}}}, (6, True)),
+        ({"agent": {"kwargs": {"episodes": 7}}}, (7, True)),
+        ({"agent": {"kwargs": {}}}, (None, True)),
+        ({"agent": {"kwargs": None}}, (None, True)),
+        ({"agent": None}, (None, True)),
+        ({}, (None, True)),
+        ({"agent": {"kwargs": {"max_turns": True}}}, (None, False)),
+        ({"agent": {"kwargs": {"max_turns": "5"}}}, (None, False)),
+        ({"agent": {"kwargs": {"max_turns": 5.0}}}, (None, False)),
+        ({"agent": {"kwargs": []}}, (None, False)),
+        ({"agent": "terminus-2"}, (None, False)),
+        (None, (None, False)),
+        ([], (None, False)),
+    ],
+)
+def test_the_cap_of_a_config(config: Any, cap: tuple[int | None, bool]) -> None:
+    assert turn_cap(config) == cap
+
+
+@pytest.mark.parametrize(
+    ("recorded", "count"), [(3, 3), (0, 0), (True, None), (3.0, None), ("3", None), (None, None)]
+)
+def test_the_count_is_an_integer_or_nothing(recorded: Any, count: int | None) -> None:
+    assert episode_count({"metadata": {"n_episodes": recorded}}) == count
+
+
+@pytest.mark.parametrize("kind", [None, 7, True, [], {}])
+def test_an_exception_without_a_type_is_none(kind: Any) -> None:
+    info = {"exception_type": kind, "exception_message": "m"}
+    assert raised_exception(info, {}, agent_result=True, copied=False) is None
+
+
+def test_the_phase_of_an_exception() -> None:
+    info = {"exception_type": "E", "occurred_at": "2026-01-01T12:00:00Z"}
+    timings = {"agent_execution": {}, "verifier": {"started_at": "2026-01-01T13:00:00+01:00"}}
+    assert raised_exception(info, timings, agent_result=False, copied=False) == raised(
+        "E", occurred_at=NOON, verifier_started_at=NOON, agent_ran=True, agent_result=False
+    )
+    naive = {**info, "occurred_at": "2026-01-01T12:00:00"}
+    found = raised_exception(naive, {}, agent_result=True, copied=True)
+    assert found == raised("E", agent_ran=True)
+    early = raised_exception(info, {"agent_execution": None}, agent_result=True, copied=False)
+    assert early is not None
+    assert not early.agent_ran
