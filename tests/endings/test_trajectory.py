@@ -294,3 +294,23 @@ def test_the_first_own_prompt_of_each_summarizer(tmp_path: Path) -> None:
     (tmp_path / "agent" / "trajectory.summarization-3-summary.json").write_text("{")
     found = summarizer_prompts(TrialFiles(tmp_path), "agent")
     assert ids_of(*found) == [[3], [1, 2]]
+
+
+REAL = Path(__file__).parents[2] / "fixtures" / "trajectories"
+
+
+@pytest.mark.parametrize(
+    ("name", "turns", "compactions", "issues"),
+    [
+        ("linear-history", "wwwwwcc", (3,), ()),
+        ("parse-error", "fwcc", (), ()),
+        ("openhands", "ww", (), ()),
+        ("multimodal", "wf", (), (Issue.IMAGE_IN_MESSAGE,)),
+    ],
+)
+def test_real_trajectories(
+    name: str, turns: str, compactions: tuple[int, ...], issues: tuple[Issue, ...]
+) -> None:
+    found = read_trajectory(TrialFiles(REAL / name), "agent")
+    letters = ["c" if s.claims else "f" if s.parse_error else "w" for s in found.steps]
+    assert ("".join(letters), found.compactions, found.issues) == (turns, compactions, issues)
