@@ -1,0 +1,70 @@
+"""Directories of agent trials to Parquet shards of trial records, token for token.
+
+The names below are imported on first use, so that `import wmo_distill` stays light.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wmo_distill.errors import DistillError as DistillError
+    from wmo_distill.errors import UsageError as UsageError
+    from wmo_distill.issues import Issue as Issue
+    from wmo_distill.options import BuildOptions as BuildOptions
+    from wmo_distill.pipeline import Summary as Summary
+    from wmo_distill.pipeline import build as build
+    from wmo_distill.records import Completion as Completion
+    from wmo_distill.records import GradedTests as GradedTests
+    from wmo_distill.records import ScoreCell as ScoreCell
+    from wmo_distill.records import StopReason as StopReason
+    from wmo_distill.records import TrialRecord as TrialRecord
+    from wmo_distill.reference import (
+        assemble_harbor_trial_records as assemble_harbor_trial_records,
+    )
+    from wmo_distill.reference import assemble_trial_records as assemble_trial_records
+    from wmo_distill.reference import load_trial_rollout_spans as load_trial_rollout_spans
+    from wmo_distill.reference import load_trial_spans as load_trial_spans
+    from wmo_distill.reference import read_terminus_stop_reason as read_terminus_stop_reason
+    from wmo_distill.reference import read_trial_stop_reason as read_trial_stop_reason
+    from wmo_distill.shards.scan import iter_records as iter_records
+    from wmo_distill.shards.scan import scan as scan
+    from wmo_distill.shards.verify import verify as verify
+    from wmo_distill.tokens import TokenSpan as TokenSpan
+    from wmo_distill.trial import read_trial as read_trial
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "errors": ("DistillError", "UsageError"),
+    "issues": ("Issue",),
+    "options": ("BuildOptions",),
+    "pipeline": ("Summary", "build"),
+    "records": ("Completion", "GradedTests", "ScoreCell", "StopReason", "TrialRecord"),
+    "reference": (
+        "assemble_harbor_trial_records",
+        "assemble_trial_records",
+        "load_trial_rollout_spans",
+        "load_trial_spans",
+        "read_terminus_stop_reason",
+        "read_trial_stop_reason",
+    ),
+    "shards.scan": ("iter_records", "scan"),
+    "shards.verify": ("verify",),
+    "tokens": ("TokenSpan",),
+    "trial": ("read_trial",),
+}
+_HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,71 @@
+"""The command `wmo-distill`: its subcommands, and what an error looks like."""
+
+import sys
+import traceback
+from typing import Annotated, NoReturn
+
+import typer
+
+from wmo_distill import __version__
+from wmo_distill.cli.build import build
+from wmo_distill.cli.doctor import doctor
+from wmo_distill.cli.output import say
+from wmo_distill.cli.show import show
+from wmo_distill.cli.stats import stats
+from wmo_distill.cli.verify import verify
+from wmo_distill.errors import DistillError
+
+app = typer.Typer(
+    name="wmo-distill",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command, summary in (
+    (doctor, "Look before building: tokens, what is missing, what to add."),
+    (build, "Turn trials into Parquet shards, or bring them up to date."),
+    (stats, "Solve rates, endings, tokens and issues."),
+    (show, "One record, readable."),
+    (verify, "Check every file, count and row of a dataset."),
+):
+    app.command(short_help=summary)(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"wmo-distill {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Directories of agent trials to Parquet shards of trial records, token for token."""
+
+
+def main() -> NoReturn:
+    """Run the command; its exit code tells what happened (see the README)."""
+    try:
+        app(prog_name="wmo-distill")
+    except DistillError as error:
+        say(f"wmo-distill: {error}")
+        sys.exit(error.exit_code)
+    except Exception as error:  # a fault of ours: one plain line, and no values of the run
+        say(f"wmo-distill: unexpected {type(error).__name__}: {error} ({_where(error)})")
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _where(error: Exception) -> str:
+    """The line of this package that was last on the way to the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "wmo_distill" in f.filename] or list(frames)
+    _, _, inside = ours[-1].filename.rpartition("wmo_distill")
+    return f"wmo_distill{inside}:{ours[-1].lineno}"

@@ -1,0 +1,164 @@
+"""`wmo-distill build`: trials to shards."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wmo_distill.cli.output import Progress, put
+
+if TYPE_CHECKING:
+    from wmo_distill.options import BuildOptions
+    from wmo_distill.pipeline import Summary
+
+DONE_WITH_ISSUES = 3
+DONE_WITHOUT_TOKENS = 4
+
+
+def build(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH", help="A trial directory, a job directory, or a root that holds jobs."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="OUT", help="The dataset: made, or brought up to date."
+        ),
+    ],
+    max_turns: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="The cap on turns, in place of the recorded one."),
+    ] = None,
+    cells: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Your grades: a JSON list, a score report, JSONL or Parquet."
+        ),
+    ] = None,
+    sinks: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Token sinks: DIR/TRIAL.jsonl, or DIR/TRIAL/STEP.jsonl."),
+    ] = None,
+    reward_key: Annotated[
+        str, typer.Option(metavar="KEY", help="Which of the verifier's rewards is the reward.")
+    ] = "reward",
+    reward_range: Annotated[
+        tuple[float, float],
+        typer.Option(metavar="LO HI", help="A reward outside is null, with an issue."),
+    ] = (0.0, 1.0),
+    reward_files: Annotated[
+        bool,
+        typer.Option("--reward-files", help="Let a reward file stand in where a result has none."),
+    ] = False,
+    pass_at: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Passed means reward >= X, not reward == 1.0."),
+    ] = None,
+    declare: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="How it was sampled, where nothing recorded it: temperature, top_p, top_k, "
+            "logprob_mode, policy_version, train_step, tokenizer. May be repeated.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Processes; all usable cores where not given."),
+    ] = None,
+    no_salvage: Annotated[
+        bool,
+        typer.Option("--no-salvage", help="Any fault in a trial's tokens costs all its tokens."),
+    ] = False,
+    no_extra: Annotated[
+        bool, typer.Option("--no-extra", help="Leave out what providers sent beside the tokens.")
+    ] = False,
+    keep_removed: Annotated[
+        bool, typer.Option("--keep-removed", help="Keep the rows of trials that are gone.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Build all of OUT anew, with other options if you like.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would be read; write nothing.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 3 if any trial has an issue.")
+    ] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Exit with 0 even without any sampled token.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print no summary and no progress.")
+    ] = False,
+) -> None:
+    """Turn trials into Parquet shards; a second run reads only what is new or changed."""
+    from wmo_distill.cli.summary import render_summary
+    from wmo_distill.pipeline import build as run
+
+    options = build_options(
+        max_turns=max_turns,
+        reward_key=reward_key,
+        reward_range=reward_range,
+        reward_files=reward_files,
+        pass_at=pass_at,
+        declare=declare or [],
+        salvage=not no_salvage,
+        extra=not no_extra,
+        sinks=sinks,
+    )
+    progress = Progress("trials", quiet=quiet)
+    try:
+        summary = run(
+            paths,
+            out,
+            options,
+            cells=cells,
+            workers=workers,
+            keep_removed=keep_removed,
+            fresh=fresh,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    finally:
+        progress.close()
+    if as_json:
+        put(summary.model_dump_json(indent=2))
+    elif not quiet:
+        put(render_summary(summary, out, dry_run=dry_run))
+    code = exit_code(summary, strict=strict, allow_empty=allow_empty, dry_run=dry_run)
+    if code:
+        raise typer.Exit(code)
+
+
+def build_options(*, declare: list[str], **values: object) -> "BuildOptions":
+    """The options that alter rows; UsageError for a value that is none."""
+    from pydantic import ValidationError
+
+    from wmo_distill.errors import UsageError
+    from wmo_distill.options import BuildOptions
+    from wmo_distill.trials.sampling import parse_declare
+
+    pass_at = values.get("pass_at")
+    if isinstance(pass_at, float) and not math.isfinite(pass_at):
+        raise UsageError(f"--pass-at: expected a finite number, found {pass_at}; give one")
+    try:
+        return BuildOptions.model_validate({**values, "declare": parse_declare(declare)})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "--" + str(first["loc"][0]).replace("_", "-")
+        raise UsageError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
+
+
+def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool, dry_run: bool = False) -> int:
+    """What the shell is told of a build that came to its end."""
+    if dry_run:
+        return 0
+    if not summary.tokens.output and not allow_empty:
+        return DONE_WITHOUT_TOKENS
+    return DONE_WITH_ISSUES if strict and summary.issues else 0

@@ -1,0 +1,67 @@
+"""What commands print: data on stdout, talk on stderr."""
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+
+import typer
+
+
+def put(text: str) -> None:
+    """Data, on stdout."""
+    typer.echo(text, nl=not text.endswith("\n"))
+
+
+def say(text: str) -> None:
+    """Talk, on stderr."""
+    typer.echo(text, err=True)
+
+
+def printable(text: str) -> str:
+    """Names come from trials: control characters must not reach a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def size(n: float) -> str:
+    """A number of bytes, such as `11.3 MB`; MB = 1e6 bytes."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= scale:
+            return f"{n / scale:,.1f} {unit}"
+    return f"{n:.0f} B"
+
+
+def columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> str:
+    """Rows with their cells padded to one width; the last cell is left as it is."""
+    filled = list(rows)
+    if not filled:
+        return ""
+    widths = [max(len(row[i]) for row in filled) for i in range(len(filled[0]) - 1)]
+    return "\n".join(
+        (indent + "".join(c.ljust(w + 2) for c, w in zip(row[:-1], widths, strict=True)) + row[-1])
+        .rstrip()
+        for row in filled
+    )  # fmt: skip
+
+
+class Progress:
+    """A line on stderr that tells how far the work is; silent where stderr is no terminal."""
+
+    def __init__(self, what: str, *, quiet: bool = False) -> None:
+        self._what = what
+        self._shown = not quiet and sys.stderr.isatty()
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if not self._shown or (now - self._last < 0.1 and done < total):
+            return
+        self._last = now
+        line = f"{done:,} of {total:,} {self._what}, {now - self._began:.0f} s"
+        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._shown and self._last > self._began:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,255 @@
+"""What directories of trials hold, told before a build: a sample is read, the rest is counted."""
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from wmo_distill.advice import Advice, Needs, advise
+from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.issues import Issue
+from wmo_distill.options import BuildOptions
+from wmo_distill.records import LogprobMode, StopReason, TrialRecord
+from wmo_distill.sources.discovery import FoundTrial, discover
+from wmo_distill.sources.state import trial_state
+from wmo_distill.stats.rollout import SPANLESS_REASONS
+from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.trials.values import at
+
+SAMPLE_TRIALS = 64
+SAMPLE_BYTES = 256_000_000
+NOT_RECORDED = "not recorded"
+
+# Measured on shards of real ids: zstd's share of an id and its log-probability, and of a row.
+_BYTES_PER_TOKEN, _BYTES_PER_ROW = 2.5, 600
+_ATIF = re.compile(rb'"schema_version"\s*:\s*"(ATIF-v[0-9.]{1,8})"')
+
+
+class Sample(BaseModel):
+    """What the trials that were read hold; their tokens are those of the main chats."""
+
+    model_config = ConfigDict(frozen=True)
+
+    trials: int
+    bytes: int
+    episodes: int
+    with_logprobs: int
+    """Trials in which every sampled token has its log-probability."""
+    without_logprobs: int
+    """Trials with sampled tokens of which some, or all, have none."""
+    without_tokens: dict[str, int]
+    """Trials without a sampled token, by the first reason."""
+    measured: int
+    """Episodes with a valid grade."""
+    rewritten: int
+    """Episodes with a call that does not extend the call before."""
+    sampled_tokens: int
+    stop_reasons: dict[str, int]
+    issues: dict[str, int]
+
+
+class Diagnosis(BaseModel):
+    """What `doctor` says; versions, agents and models count trials."""
+
+    model_config = ConfigDict(frozen=True)
+
+    trials: int
+    jobs: int
+    bytes: int
+    """Of the files that a build may read."""
+    harbor: dict[str, int]
+    agents: dict[str, int]
+    models: dict[str, int]
+    sample: Sample
+    advice: tuple[Advice, ...]
+    build_seconds: float | None
+    """Estimates for this machine's cores; None where nothing could be sampled."""
+    shard_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a trial's own config says of how it was run; nothing of this needs its result."""
+
+    harbor: str
+    agent: str
+    model: str
+    collects: bool | None
+
+
+def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
+    """Look at every trial's config and read a sample of the trials; UsageError for a bad PATH."""
+    found = discover(paths)
+    sizes = [trial_state(trial).bytes for trial in found.trials]
+    versions: dict[Path, str | None] = {}
+    setups = [_setup(trial, versions) for trial in found.trials]
+    chosen = choose(sizes)
+    began = time.perf_counter()
+    read = [
+        read_trial_dir(found.trials[index], BuildOptions(extra=False)).records for index in chosen
+    ]
+    seconds = time.perf_counter() - began
+    sample = _sample(read, sum(sizes[index] for index in chosen))
+    share = sample.bytes / sum(sizes) if sum(sizes) else 0.0
+    stored = sum(
+        span.prompt_suffix.size + span.sampled.size for r in _all(read) for span in r.spans
+    )
+    wanted = stored * _BYTES_PER_TOKEN + sample.episodes * _BYTES_PER_ROW
+    return Diagnosis(
+        trials=len(found.trials),
+        jobs=len({trial.root.parent for trial in found.trials if trial.job is not None}),
+        bytes=sum(sizes),
+        harbor=_counted(setup.harbor for setup in setups),
+        agents=_counted(setup.agent for setup in setups),
+        models=_counted(setup.model for setup in setups),
+        sample=sample,
+        advice=advise(_needs(found.trials, setups, chosen, read)),
+        build_seconds=seconds / share / _cores() if share else None,
+        shard_bytes=int(wanted / share) if share else None,
+    )
+
+
+def choose(sizes: Sequence[int]) -> list[int]:
+    """Indices of a sample spread evenly over the trials, within the limits; one at the least."""
+    step = max(1, -(-len(sizes) // SAMPLE_TRIALS))
+    chosen: list[int] = []
+    left = SAMPLE_BYTES
+    for index in range(0, len(sizes), step):
+        if sizes[index] <= left:
+            chosen.append(index)
+            left -= sizes[index]
+    if not chosen and sizes:
+        chosen = [min(range(len(sizes)), key=sizes.__getitem__)]
+    return chosen
+
+
+def _setup(trial: FoundTrial, versions: dict[Path, str | None]) -> Setup:
+    files = TrialFiles(trial.root)
+    config = files.read_json("config.json")
+    job = trial.root.parent
+    if trial.job is not None and job not in versions:
+        versions[job] = _locked_version(TrialFiles(job))
+    version = versions.get(job) or _locked_version(files) or _atif_version(files)
+    collects = at(config, "agent", "kwargs", "collect_rollout_details")
+    return Setup(
+        harbor=version or NOT_RECORDED,
+        agent=_name(at(config, "agent", "name")) or _name(at(config, "agent", "import_path")),
+        model=_name(at(config, "agent", "model_name")),
+        collects=None if isinstance(config, Absent) else collects is True,
+    )
+
+
+def _locked_version(files: TrialFiles) -> str | None:
+    version = at(files.read_json("lock.json"), "harbor", "version")
+    return version if isinstance(version, str) and version else None
+
+
+def _atif_version(files: TrialFiles) -> str | None:
+    """The version of the trajectory's format, which tells the age of a Harbor without a lock."""
+    steps = [f"steps/{name}/agent" for name in files.names("steps")]
+    for directory in ("agent", *steps):
+        opened = files.open(f"{directory}/trajectory.json")
+        if isinstance(opened, Absent):
+            continue
+        with opened:
+            try:
+                match = _ATIF.search(opened.read(4096) or b"")
+            except OSError:
+                match = None
+        if match:
+            return f"no lock ({match[1].decode()})"
+    return None
+
+
+def _sample(read: Sequence[tuple[TrialRecord, ...]], size: int) -> Sample:
+    records = _all(read)
+    tokens = [sum(record.counts.output_tokens for record in trial) for trial in read]
+    complete = [all(_scored(record) for record in trial) for trial in read]
+    pairs = list(zip(tokens, complete, strict=True))
+    return Sample(
+        trials=len(read),
+        bytes=size,
+        episodes=len(records),
+        with_logprobs=sum(n > 0 and whole for n, whole in pairs),
+        without_logprobs=sum(n > 0 and not whole for n, whole in pairs),
+        without_tokens=_counted(
+            _reason(trial) for trial, n in zip(read, tokens, strict=True) if not n
+        ),
+        measured=sum(record.measured for record in records),
+        rewritten=sum(record.counts.fragments > 1 for record in records),
+        sampled_tokens=sum(tokens),
+        stop_reasons=_counted(str(record.stop_reason) for record in records),
+        issues=_counted(issue.value for record in records for issue in record.issues),
+    )
+
+
+def _scored(record: TrialRecord) -> bool:
+    """Whether every sampled call of the main chat has its log-probabilities."""
+    main = [span for span in record.spans if span.segment == 0 and span.sampled.size]
+    return all(span.sampled_logprobs is not None for span in main)
+
+
+def _reason(trial: Iterable[TrialRecord]) -> str:
+    found = {issue for record in trial for issue in record.issues}
+    return next((reason.value for reason in SPANLESS_REASONS if reason in found), NOT_RECORDED)
+
+
+def _needs(
+    trials: Sequence[FoundTrial],
+    setups: Sequence[Setup],
+    chosen: Sequence[int],
+    read: Sequence[tuple[TrialRecord, ...]],
+) -> Needs:
+    """How many trials, or sampled episodes, lack what training needs."""
+    records = _all(read)
+    ran = [r for r in records if r.stop_reason not in (StopReason.NOT_RUN, StopReason.CANCELLED)]
+    sampled = [r for r in records if r.counts.output_tokens]
+    silent = 0
+    for index, trial in zip(chosen, read, strict=True):
+        empty = not any(record.counts.output_tokens for record in trial)
+        turned = any((record.n_episodes or 0) > 1 for record in trial)
+        silent += bool(setups[index].collects and empty and turned)
+    jobs = {trial.root.parent: trial.job for trial in trials if trial.job is not None}
+    return Needs(
+        trials=len(trials),
+        episodes=len(records),
+        not_collecting=sum(setup.collects is False for setup in setups),
+        silent=silent,
+        without_logprobs=sum(not _scored(r) for r in sampled),
+        temperature=sum(r.sampled_with.temperature is None for r in sampled or ran),
+        logprob_mode=sum(r.sampled_with.logprob_mode == LogprobMode.UNKNOWN for r in sampled),
+        policy_version=sum(r.sampled_with.policy_version is None for r in sampled),
+        tokenizer=sum(r.sampled_with.tokenizer is None for r in sampled),
+        unmeasured=sum(not record.measured for record in records),
+        other_reward=sum(
+            Issue.REWARD_KEY_MISSING in r.issues or Issue.REWARD_OUT_OF_RANGE in r.issues
+            for r in records
+        ),
+        alone=sum(job is not None and job.n_attempts == 1 for job in jobs.values()),
+        rewritten=sum(record.counts.fragments > 1 for record in records),
+    )
+
+
+def _all(read: Iterable[tuple[TrialRecord, ...]]) -> list[TrialRecord]:
+    return [record for trial in read for record in trial]
+
+
+def _name(value: Any) -> str:
+    return value if isinstance(value, str) and value else NOT_RECORDED
+
+
+def _counted(values: Iterable[str]) -> dict[str, int]:
+    """Counts, the largest first."""
+    counts = Counter(values)
+    return {key: counts[key] for key in sorted(counts, key=lambda key: (-counts[key], key))}
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
