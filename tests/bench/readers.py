@@ -29,6 +29,13 @@ def ours() -> Reader:
     return read
 
 
+def ours_without_simdjson() -> Reader:
+    from wmo_distill.sources import numbers
+
+    numbers.simdjson = None
+    return ours()
+
+
 def reference() -> Reader:
     from wmo.distill.tokens import load_trial_rollout_spans  # type: ignore[import-not-found]
 
@@ -36,16 +43,23 @@ def reference() -> Reader:
 
 
 def reference_full() -> Reader:
+    """Its spans, its stop reason and its merge."""
     from wmo.distill.data import build_datums  # type: ignore[import-not-found]
-    from wmo.distill.tokens import (
+    from wmo.distill.tokens import (  # type: ignore[import-not-found]
         ScoreCell,
         assemble_harbor_trial_records,
     )
 
+    class Unlimited:
+        """Stands for its configuration: every limit is out of reach."""
+
+        def __getattr__(self, name: str) -> Any:
+            return 10**9 if "tokens" in name or "budget" in name else Unlimited()
+
     def read(trial: Path) -> Any:
         cell = ScoreCell(task_id="t", attempt=1, reward=1.0, passed=True, artifact_dir=str(trial))
         records = assemble_harbor_trial_records([cell], max_turns=10**6)
-        return build_datums(records, context_budget=10**9, max_datum_tokens=10**9)
+        return build_datums(records, Unlimited())
 
     return read
 
@@ -103,6 +117,7 @@ def cat() -> Reader:
 
 WAYS: dict[str, Callable[[], Reader]] = {
     "ours": ours,
+    "ours_without_simdjson": ours_without_simdjson,
     "reference": reference,
     "reference_full": reference_full,
     "json": plain_json,

@@ -1,0 +1,173 @@
+"""The benchmark: every way over every corpus, interleaved, each sample a process of its own.
+
+    python -m tests.bench.run [--scale 0.1] [--rounds 5] [--reference PYTHON] [--keep DIR]
+
+Prints medians and their ratio to the reference as Markdown. `--reference` is a Python that has
+world-model-optimizer 0.2.0; without it those columns are empty.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.bench.corpus import Shape, write_corpus
+
+ROOT = Path(__file__).parents[2]
+READERS = Path(__file__).with_name("readers.py")
+
+READ = {
+    "10 turns": Shape(trials=40, turns=10),
+    "30 turns": Shape(trials=6, turns=30),
+    "100 turns": Shape(turns=100),
+    "nothing shared": Shape(trials=10, turns=10, history="nothing"),
+    "history edited": Shape(trials=6, turns=30, history="edited"),
+}
+READ_WAYS = (
+    "ours", "ours_without_simdjson", "reference", "json", "orjson", "msgspec", "simdjson", "cat",
+)  # fmt: skip
+BUILD = {
+    "2,000 x 2 MB": Shape(trials=2000, turns=10),
+    "128 x 40 turns": Shape(trials=128, turns=40, observed=1400, sampled=400),
+    "one of 300 MB": Shape(turns=114, observed=1100, sampled=250),
+}
+BUILD_WAYS = ("build1", "build2", "reference", "reference_full", "cat")
+Samples = dict[str, list[dict[str, Any]]]
+
+
+def measure(ways: Sequence[str], corpus: Path, rounds: int, reference: str | None) -> Samples:
+    """`rounds` samples of each way, in turn, after one of `cat` that warms the page cache."""
+    samples: Samples = defaultdict(list)
+    sample("cat", corpus, reference)
+    for _ in range(rounds):
+        for way in ways:
+            result = sample(way, corpus, reference)
+            if result is not None:
+                samples[way].append(result)
+    return samples
+
+
+def sample(way: str, corpus: Path, reference: str | None) -> dict[str, Any] | None:
+    """One process; None where what it needs is not installed."""
+    python = reference if way.startswith("reference") else sys.executable
+    if python is None:
+        return None
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if way.startswith("reference"):
+        environment.pop("PYTHONPATH")
+    done = subprocess.run(
+        [python, str(READERS), way, str(corpus)],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        if "ModuleNotFoundError" in done.stderr:
+            return None
+        raise RuntimeError(f"{way} over {corpus}: {done.stderr}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def median(samples: Samples, way: str, key: str = "seconds") -> float | None:
+    values = [s[key] for s in samples.get(way, ()) if key in s]
+    return statistics.median(values) if values else None
+
+
+def ratio(samples: Samples, way: str, to: str) -> float | None:
+    """The median of the ratios within each round, so that a slow minute counts for both."""
+    pairs = zip(samples.get(to, ()), samples.get(way, ()), strict=False)
+    values = [slow["seconds"] / fast["seconds"] for slow, fast in pairs]
+    return statistics.median(values) if values else None
+
+
+def text(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+def read_table(found: dict[str, Samples]) -> list[str]:
+    lines = ["| read and validate | " + " | ".join(found) + " |", "| --- |" + " --- |" * len(found)]
+    for way in READ_WAYS:
+        cells = []
+        for samples in found.values():
+            seconds = median(samples, way)
+            speed = samples[way][0]["bytes"] / seconds / 1e6 if seconds else None
+            against = text(ratio(samples, way, "reference"), "{:.1f}x")
+            peak = text(median(samples, way, "peak_kb"), "{:,.0f} kB")
+            cells.append(f"{text(speed, '{:,.0f} MB/s')}, {against}, {peak}")
+        lines.append(f"| {way.replace('_', ' ')} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def build_table(found: dict[str, Samples]) -> list[str]:
+    lines = [
+        "| build to Parquet | seconds | against its spans | against all of it | 2 workers to 1 "
+        "| share of cat | peak memory | bytes a token | JSON / Parquet |",
+        "| --- |" + " --- |" * 8,
+    ]
+    for name, samples in found.items():
+        one = samples["build1"][0]
+        raw = samples["cat"][0]["bytes"]
+        cells = [
+            text(median(samples, "build1"), "{:.2f}"),
+            text(ratio(samples, "build1", "reference"), "{:.1f}x"),
+            text(ratio(samples, "build1", "reference_full"), "{:.1f}x"),
+            text(ratio(samples, "build2", "build1"), "{:.2f}x"),
+            text(ratio(samples, "build1", "cat"), "{:.0%}"),
+            text(median(samples, "build1", "peak_kb"), "{:,.0f} kB"),
+            f"{one['stored'] / one['tokens']:.2f}",
+            f"{raw / one['stored']:.0f}",
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def machine() -> str:
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            s.split(":")[1].strip() for s in info.read_text().splitlines() if "model name" in s
+        ]
+        cpu = names[0] if names else cpu
+    return f"{os.cpu_count()} cores, {cpu}, Python {platform.python_version()}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the trials")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--reference", default=os.environ.get("REFERENCE_PYTHON"))
+    parser.add_argument("--keep", type=Path, help="where the corpora are made and kept")
+    parser.add_argument("--only", choices=["read", "build"])
+    args = parser.parse_args()
+    print(f"{machine()}; medians of {args.rounds} interleaved runs\n")  # noqa: T201
+    if args.reference is None:
+        print("reference: skipped, no --reference PYTHON (3.12 or newer)\n")  # noqa: T201
+    with tempfile.TemporaryDirectory() as scratch:
+        base = args.keep or Path(scratch)
+        for kind, shapes, ways, table in (
+            ("read", READ, READ_WAYS, read_table),
+            ("build", BUILD, BUILD_WAYS, build_table),
+        ):
+            if args.only not in (None, kind):
+                continue
+            found = {}
+            for number, (name, shape) in enumerate(shapes.items()):
+                trials = max(1, round(shape.trials * args.scale))
+                corpus = base / f"{kind}-{number}-{trials}"
+                if not corpus.exists():
+                    write_corpus(corpus, replace(shape, trials=trials))
+                found[name] = measure(ways, corpus / "job", args.rounds, args.reference)
+            print("\n".join(table(found)) + "\n", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
