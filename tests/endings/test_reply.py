@@ -58,6 +58,7 @@ def test_any_text_has_an_answer(text: str) -> None:
         ('{"commands": [], "task_complete" : true', True),
         ('{"commands": [, "task_complete": false', False),
         ('<think>{"keys": [</think>{"commands": [], "task_complete": true}', True),
+        ('{[}{"commands": [{"task_complete": true}], "task_complete": false}', False),
         ('<think>{"x": 1}</think>{"commands": [], "task_complete": false}', False),
         ("<task_complete> TRUE </task_complete>", True),
         ("<response><commands></commands></response>", False),

@@ -126,6 +126,12 @@ def test_a_damaged_value_is_null_and_may_be_declared(name: str, value: Any) -> N
     assert getattr(sampling, name) in (None, LogprobMode.UNKNOWN)
 
 
+def test_what_json_cannot_hold_is_left_out() -> None:
+    sampling, issues = sampling_of(config(min_p=float("nan"), top_p=0.9), {}, {})
+    assert sampling.sampling == '{"top_p":0.9}'
+    assert issues == [Issue.SAMPLING_DAMAGED]
+
+
 def test_a_policy_version_may_be_counted() -> None:
     assert read({"policy_version": 17}).policy_version == "17"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmo_distill.files import Absent, TrialFiles
@@ -80,6 +80,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(value=JSON, steps=st.lists(JSON, max_size=4), reference=JSON)
 def test_no_content_raises(
     value: Any, steps: list[Any], reference: Any, tmp_path_factory: pytest.TempPathFactory
@@ -239,6 +240,10 @@ class TestTurns:
             (True, False),
             (False, False),
         ]
+
+    def test_null_is_no_tool_call(self, tmp_path: Path) -> None:
+        unparsed = {"source": "agent", "message": "not json", "tool_calls": None}
+        assert self.turns(tmp_path, claim(), unparsed)[1] == (False, True)
 
     def test_raw_content(self, tmp_path: Path) -> None:
         yes = step(message='{"commands": [], "task_complete": true}')

@@ -149,7 +149,7 @@ def _continued(
         if not isinstance(reference, str) or not reference:
             return documents, [Issue.CONTINUATION_MISSING]
         name = posixpath.normpath(reference)
-        if name.startswith(("/", "..")) or "\\" in name:
+        if name == ".." or name.startswith(("/", "../")) or "\\" in name:
             return documents, [Issue.CONTINUATION_ESCAPES]
         if name in seen:
             return documents, [Issue.CONTINUATION_CYCLIC]
