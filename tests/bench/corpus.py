@@ -139,7 +139,8 @@ def write_trial(job: Path, number: int, shape: Shape, source: Source) -> None:
 
 def trajectory_text(lists: dict[str, list[Any]]) -> Iterator[str]:
     """ATIF as Harbor writes it: indented by two, each list of numbers on one line."""
-    yield '{\n  "schema_version": "ATIF-v1.8",\n  "agent": {"name": "terminus-2", "version": "2"},\n'
+    yield '{\n  "schema_version": "ATIF-v1.8",\n  "agent": {"name": "terminus-2", "version": "2"}'
+    yield ",\n"
     yield '  "steps": [\n    {"step_id": 1, "source": "user", "message": "' + "x" * 3000 + '"}'
     turns = len(lists["prompt_token_ids"])
     for k in range(turns):
