@@ -11,6 +11,7 @@ PIP = $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 TRIALS ?=
 OUT ?= shards
 BUILD ?=
+DEMO ?= demo
 
 .PHONY: help demo test shards clean
 .DEFAULT_GOAL := help
@@ -22,10 +23,8 @@ help:
 	@echo "make clean                   remove .venv and demo/"
 
 demo: $(VENV)/run
-	@cd $(HERE) && $(DISTILL) doctor fixtures/trials
-	@cd $(HERE) && $(DISTILL) build fixtures/trials -o demo
-	@cd $(HERE) && $(DISTILL) stats demo
-	@cd $(HERE) && $(DISTILL) show demo --row 0
+	@cd $(HERE) && $(DISTILL) build fixtures/trials -o $(DEMO)
+	@cd $(HERE) && $(DISTILL) stats $(DEMO)
 
 test: $(VENV)/dev
 	@cd $(HERE) && $(VENV)/bin/ruff check --quiet .

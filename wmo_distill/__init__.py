@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from wmo_distill.errors import UsageError as UsageError
     from wmo_distill.issues import Issue as Issue
     from wmo_distill.options import BuildOptions as BuildOptions
-    from wmo_distill.pipeline import Summary as Summary
     from wmo_distill.pipeline import build as build
     from wmo_distill.records import Completion as Completion
     from wmo_distill.records import GradedTests as GradedTests
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from wmo_distill.shards.scan import iter_records as iter_records
     from wmo_distill.shards.scan import scan as scan
     from wmo_distill.shards.verify import verify as verify
+    from wmo_distill.summary import Summary as Summary
     from wmo_distill.tokens import TokenSpan as TokenSpan
     from wmo_distill.trial import read_trial as read_trial
 
@@ -38,7 +38,7 @@ _HOMES = {
     "errors": ("DistillError", "UsageError"),
     "issues": ("Issue",),
     "options": ("BuildOptions",),
-    "pipeline": ("Summary", "build"),
+    "pipeline": ("build",),
     "records": ("Completion", "GradedTests", "ScoreCell", "StopReason", "TrialRecord"),
     "reference": (
         "assemble_harbor_trial_records",
@@ -50,6 +50,7 @@ _HOMES = {
     ),
     "shards.scan": ("iter_records", "scan"),
     "shards.verify": ("verify",),
+    "summary": ("Summary",),
     "tokens": ("TokenSpan",),
     "trial": ("read_trial",),
 }

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.advice import Advice, Needs, advise
+from wmo_distill.engines.local import usable_cores
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
@@ -110,7 +111,7 @@ def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
         models=_counted(setup.model for setup in setups),
         sample=sample,
         advice=advise(_needs(found.trials, setups, chosen, read)),
-        build_seconds=seconds / share / _cores() if share else None,
+        build_seconds=seconds / share / usable_cores() if share else None,
         shard_bytes=int(wanted / share) if share else None,
     )
 
@@ -248,8 +249,3 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
     """Counts, the largest first."""
     counts = Counter(values)
     return {key: counts[key] for key in sorted(counts, key=lambda key: (-counts[key], key))}
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

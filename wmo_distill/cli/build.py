@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmo_distill.cli.output import Progress, put
+from wmo_distill.cli.output import Progress, printable, put, say
 
 if TYPE_CHECKING:
     from wmo_distill.options import BuildOptions
-    from wmo_distill.pipeline import Summary
+    from wmo_distill.summary import Summary
 
 DONE_WITH_ISSUES = 3
 DONE_WITHOUT_TOKENS = 4
@@ -130,8 +130,15 @@ def build(
     if as_json:
         put(summary.model_dump_json(indent=2))
     elif not quiet:
-        put(render_summary(summary, out, dry_run=dry_run))
-    code = exit_code(summary, strict=strict, allow_empty=allow_empty, dry_run=dry_run)
+        put(render_summary(summary, out))
+    if not quiet:
+        for directory in summary.unlisted:
+            say(
+                f"wmo-distill: {printable(directory)}: cannot be listed; what it holds was not read"
+            )
+        for path, error in summary.errors.items():
+            say(f"wmo-distill: {printable(path)}: {printable(error)}")
+    code = exit_code(summary, strict=strict, allow_empty=allow_empty)
     if code:
         raise typer.Exit(code)
 
@@ -155,10 +162,10 @@ def build_options(*, declare: list[str], **values: object) -> "BuildOptions":
         raise UsageError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
-def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool, dry_run: bool = False) -> int:
+def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool) -> int:
     """What the shell is told of a build that came to its end."""
-    if dry_run:
+    if summary.dry_run:
         return 0
     if not summary.tokens.output and not allow_empty:
         return DONE_WITHOUT_TOKENS
-    return DONE_WITH_ISSUES if strict and summary.issues else 0
+    return DONE_WITH_ISSUES if strict and (summary.issues or summary.unlisted) else 0

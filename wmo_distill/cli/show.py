@@ -47,14 +47,14 @@ def render_record(record: "TrialRecord") -> str:
     """The record as text; ids are counted, not listed."""
     r, with_ = record, record.sampled_with
     facts = [
-        ("trial", _words(r.trial_name, r.step_name and f"step {r.step_name}")),
+        ("trial", _words(r.trial_name, _said("step", r.step_name))),
         ("episode id", r.episode_id),
         ("directory", r.artifact_dir),
-        ("task", _words(r.task_id, r.source and f"of {r.source}")),
-        ("group", _words(r.group_id, r.attempt and f"attempt {r.attempt}", _of(r.group_expected))),
+        ("task", _words(r.task_id, _said("of", r.source))),
+        ("group", _words(r.group_id, _said("attempt", r.attempt))),
         ("regrade of", r.regrade_of),
         ("agent", _words(r.agent_name, r.agent_version)),
-        ("model", _words(r.model_name, r.model_provider and f"by {r.model_provider}")),
+        ("model", _words(r.model_name, _said("by", r.model_provider))),
         ("sampling", ", ".join(
             f"{name} {value}"
             for name, value in (
@@ -82,7 +82,7 @@ def render_record(record: "TrialRecord") -> str:
             f"reference says {r.reference_stop_reason or 'nothing'}",
             r.exception_type,
         )),
-        ("turns", _words(_number(r.n_episodes), _of(r.max_turns))),
+        ("turns", _words(_number(r.n_episodes), _said("of", r.max_turns))),
         ("tokens", (
             f"{r.counts.total_tokens:,} = {r.counts.input_tokens:,} fed in + "
             f"{r.counts.output_tokens:,} sampled, {r.counts.fragments} fragments, "
@@ -128,8 +128,8 @@ def _words(*words: str | None) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _of(value: int | None) -> str | None:
-    return None if value is None else f"of {value}"
+def _said(word: str, value: str | int | None) -> str | None:
+    return None if value is None else f"{word} {value}"
 
 
 def _number(value: float | None) -> str | None:

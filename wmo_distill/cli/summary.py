@@ -1,6 +1,6 @@
 """The account of a build, for people: every sum shows what it is the sum of."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,17 +8,16 @@ from wmo_distill.cli.output import columns, printable, size
 from wmo_distill.issues import Issue
 
 if TYPE_CHECKING:
-    from wmo_distill.pipeline import Summary
+    from wmo_distill.summary import Summary
 
 
-def render_summary(summary: "Summary", out: Path, *, dry_run: bool = False) -> str:
+def render_summary(summary: "Summary", out: Path) -> str:
     """Aligned lines, then the issues with their meanings."""
     s = summary
     skipped, dropped = sum(s.skipped.values()), sum(s.calls_dropped.values())
     rows = [
         ("trials", f"{s.found:,} found = {s.written:,} written + {skipped:,} skipped"),
         ("", _reasons(s.skipped)),
-        ("removed", f"{s.removed:,}" if s.removed else ""),
         ("episodes", f"{s.records:,}"),
         ("calls", f"{s.calls_found:,} found = {s.calls:,} kept + {dropped:,} dropped"),
         ("", _reasons(s.calls_dropped)),
@@ -28,15 +27,27 @@ def render_summary(summary: "Summary", out: Path, *, dry_run: bool = False) -> s
             f"{s.tokens.subagent:,} more of subagents",
         ),
         ("endings", _reasons(s.stop_reasons)),
-        ("bytes", f"{size(s.bytes_in)} of trials, {size(s.bytes_out)} of shards"),
-        ("parts", f"{s.parts:,}"),
-        ("seconds", f"{s.seconds:.1f}"),
+        ("shards", f"{s.parts:,} parts, {size(s.bytes_out)} from {size(s.bytes_in)} of trials"),
+        ("this run", ", ".join(_this_run(s))),
     ]
-    title = f"{out}, as it would be" if dry_run else str(out)
+    title = f"{out}, as it is; a build would read what stands last" if s.dry_run else str(out)
     blocks = [title + "\n" + columns([row for row in rows if row[1]])]
     if s.issues:
         blocks.append("Issues\n" + columns(_issue_rows(s.issues)))
     return "\n\n".join(blocks) + "\n"
+
+
+def _this_run(s: "Summary") -> Iterator[str]:
+    yield f"{s.read:,} trials read, {size(s.bytes_read)}"
+    if s.removed:
+        yield f"{s.removed:,} gone and removed"
+    if s.kept_removed:
+        yield f"{s.kept_removed:,} gone and kept"
+    if s.unused_sinks:
+        yield f"{s.unused_sinks:,} sink files of no trial"
+    if s.slow_reads:
+        yield f"{s.slow_reads:,} documents by the plain reader"
+    yield f"{s.seconds:.1f} s"
 
 
 def _reasons(counts: Mapping[str, int]) -> str:

@@ -1,0 +1,238 @@
+"""The command as a shell sees it: help, exit codes, which stream says what."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TRIALS = ROOT / "fixtures" / "trials"
+CASES = ROOT / "fixtures" / "cases"
+HELP = Path(__file__).parent / "help"
+COMMANDS = ("doctor", "build", "stats", "show", "verify")
+TRIAL = TRIALS / "01-solved"
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_is_the_golden_one(run: Run, command: str) -> None:
+    """Line breaks are the terminal's affair; the words are ours."""
+    done = run(*command.split(), "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    golden = HELP / f"{command or 'wmo-distill'}.txt"
+    assert words(done.stdout) == words(golden.read_text())
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, wmo_distill\n"
+        "sys.argv = ['wmo-distill', 'build', '--help']\n"
+        "from wmo_distill.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numpy', 'pyarrow', 'polars', 'pydantic', 'orjson'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_version(run: Run) -> None:
+    import wmo_distill
+
+    assert run("--version").stdout == f"wmo-distill {wmo_distill.__version__}\n"
+
+
+def test_data_goes_to_stdout_and_talk_to_stderr(run: Run, tmp_path: Path) -> None:
+    done = run("build", TRIAL, "-o", tmp_path / "out", "--json")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    summary = json.loads(done.stdout)
+    wanted = {
+        "found", "written", "skipped", "removed", "records", "calls", "tokens", "issues",
+        "stop_reasons", "parts", "bytes_in", "bytes_out", "seconds", "calls_found",
+        "calls_dropped",
+    }  # fmt: skip
+    assert wanted <= summary.keys()
+    assert set(summary["tokens"]) == {"input", "output", "total", "prompt", "subagent"}
+    assert summary["found"] == summary["written"] + sum(summary["skipped"].values()) == 1
+
+
+def test_no_control_character_of_a_trial_reaches_the_terminal(run: Run, tmp_path: Path) -> None:
+    trial = tmp_path / "jobs" / "a"
+    shutil.copytree(next(TRIAL.glob("jobs/*/*__*")), trial)
+    result = json.loads((trial / "result.json").read_text())
+    result["trial_name"] = result["task_name"] = "red\x1b[31m\x07"
+    (trial / "result.json").write_text(json.dumps(result))
+    out = tmp_path / "out"
+    printed = [
+        run(*args).stdout
+        for args in (
+            ("build", tmp_path / "jobs", "-o", out),
+            ("stats", out),
+            ("show", out),
+            ("doctor", tmp_path / "jobs"),
+        )
+    ]
+    assert all("\x1b" not in text and "\x07" not in text for text in printed)
+    assert "red?[31m" in printed[2]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("build",),
+        ("build", TRIAL),
+        ("build", TRIAL, "-o"),
+        ("build", TRIAL, "-o", "OUT", "--workers", "0"),
+        ("build", TRIAL, "-o", "OUT", "--max-turns", "0"),
+        ("build", TRIAL, "-o", "OUT", "--max-turns", "many"),
+        ("build", TRIAL, "-o", "OUT", "--reward-range", "1", "0"),
+        ("build", TRIAL, "-o", "OUT", "--reward-range", "nan", "1"),
+        ("build", TRIAL, "-o", "OUT", "--pass-at", "nan"),
+        ("build", TRIAL, "-o", "OUT", "--declare", "temperature"),
+        ("build", TRIAL, "-o", "OUT", "--declare", "temperature=hot"),
+        ("build", TRIAL, "-o", "OUT", "--declare", "colour=red"),
+        ("build", TRIAL, "-o", "OUT", "--cells", "nowhere.json"),
+        ("build", TRIAL, "-o", "OUT", "--sinks", "nowhere"),
+        ("build", TRIAL, "-o", "OUT", "--unknown"),
+        ("build", "nowhere", "-o", "OUT"),
+        ("build", ROOT / "pyproject.toml", "-o", "OUT"),
+        ("doctor", "nowhere"),
+        ("doctor",),
+        ("stats", "nowhere"),
+        ("show", "nowhere"),
+        ("verify", "nowhere"),
+        ("nothing",),
+    ],
+    ids=lambda args: "-".join(Path(str(a)).name.lstrip("-") for a in args),
+)
+def test_a_usage_error_is_2_and_leaves_nothing(
+    run: Run, tmp_path: Path, args: tuple[object, ...]
+) -> None:
+    done = run(*args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_message_says_where_expected_found_next(run: Run, tmp_path: Path) -> None:
+    said = run("build", "nowhere", "-o", "OUT", cwd=tmp_path).stderr
+    assert said.startswith("wmo-distill: nowhere: expected ")
+    assert ", found " in said
+    assert "; " in said
+
+
+def test_strict_is_3_with_issues_and_0_without(run: Run, tmp_path: Path) -> None:
+    issues = TRIALS / "09e-no-logprobs-at-all"
+    assert run("build", issues, "-o", tmp_path / "a", "--quiet").returncode == 0
+    assert run("build", issues, "-o", tmp_path / "b", "--strict").returncode == 3
+    assert run("build", TRIAL, "-o", tmp_path / "c", "--strict").returncode == 0
+
+
+def test_no_sampled_token_is_4_and_outranks_3(run: Run, tmp_path: Path) -> None:
+    empty = TRIALS / "12-no-rollout-details"
+    for options, code in [((), 4), (("--strict",), 4), (("--allow-empty",), 0)]:
+        out = tmp_path / "-".join(["out", *options])
+        done = run("build", empty, "-o", out, *options)
+        assert done.returncode == code
+        assert (out / "manifest.json").exists()
+    strict = run("build", empty, "-o", tmp_path / "e", "--strict", "--allow-empty")
+    assert strict.returncode == 3
+
+
+def test_a_build_of_no_trials_is_a_dataset(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    out = tmp_path / "out"
+    assert run("build", tmp_path / "jobs", "-o", out).returncode == 4
+    assert run("verify", out).returncode == 0
+    assert run("stats", out).returncode == 0
+    assert run("show", out).returncode == 2
+    assert "no trial below" in run("doctor", tmp_path / "jobs").stdout
+
+
+def test_a_dry_run_writes_nothing(run: Run, tmp_path: Path) -> None:
+    done = run("build", TRIAL, "-o", tmp_path / "out", "--dry-run")
+    assert done.returncode == 0
+    assert "1 trials read" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_verify_is_1_where_a_byte_is_wrong(run: Run, dataset: Path, tmp_path: Path) -> None:
+    assert run("verify", dataset).returncode == 0
+    out = tmp_path / "out"
+    shutil.copytree(dataset, out)
+    part = next(out.glob("parts/*.parquet"))
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    done = run("verify", out)
+    assert done.returncode == 1
+    assert part.name in done.stdout
+    faults = json.loads(run("verify", out, "--json").stdout)
+    assert faults
+    assert set(faults[0]) == {"file", "row", "expected", "found"}
+
+
+def test_verify_prints_json_where_nothing_is_wrong(run: Run, dataset: Path) -> None:
+    assert json.loads(run("verify", dataset, "--json").stdout) == []
+
+
+def test_stats_as_json(run: Run, dataset: Path) -> None:
+    stats = json.loads(run("stats", dataset, "--json", "--max-tokens", 100).stdout)
+    assert stats["records"] == 53
+    assert stats["max_tokens"] == 100
+
+
+def test_show_finds_a_record_by_each_of_its_names(run: Run, dataset: Path) -> None:
+    first = run("show", dataset).stdout
+    assert run("show", dataset, "--row", 0).stdout == first
+    facts = dict(line.split(maxsplit=1) for line in first.splitlines()[:3])
+    name = facts["trial"]
+    assert run("show", dataset, "--trial", name).stdout == first
+    steps = run("show", dataset, "--trial", "sales-report-steptimeout__B95wVyd").stdout
+    assert steps.count("episode id") == 3
+
+
+@pytest.mark.parametrize("options", [("--row", 53), ("--trial", "x"), ("--trial", "x", "--row", 1)])
+def test_show_of_nothing_is_2(run: Run, dataset: Path, options: tuple[object, ...]) -> None:
+    done = run("show", dataset, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_an_unexpected_error_is_1_and_one_line(tmp_path: Path) -> None:
+    code = (
+        "import sys, wmo_distill.cli.app as a, wmo_distill.shards.verify as v\n"
+        "def broken(out): secret = 'of the run'; raise KeyError('x')\n"
+        "v.verify = broken\n"
+        f"sys.argv = ['wmo-distill', 'verify', {str(tmp_path)!r}]\n"
+        "a.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "unexpected KeyError: 'x' (wmo_distill/cli/verify.py:" in done.stderr
+
+
+def test_every_option_of_the_contract_is_there(run: Run) -> None:
+    shown = run("build", "--help").stdout
+    for option in (
+        "--max-turns", "--cells", "--sinks", "--reward-key", "--reward-range", "--reward-files",
+        "--pass-at", "--declare", "--workers", "--no-salvage", "--no-extra", "--keep-removed",
+        "--fresh", "--dry-run", "--strict", "--allow-empty", "--json", "--quiet", "-o,",
+    ):  # fmt: skip
+        assert option in shown

@@ -1,0 +1,100 @@
+"""Imports point one way: a module uses only what stands above its own line here."""
+
+import ast
+import graphlib
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "wmo_distill"
+
+ORDER = (
+    "errors",
+    "issues",
+    "tokens",
+    "records",
+    "options",
+    "files",
+    "sources",
+    "trials",
+    "reference",
+    "trial",
+    "engines",
+    "shards",
+    "stats",
+    "summary",
+    "advice",
+    "doctor",
+    "pipeline",
+    "cli",
+    "__main__",
+)
+# One home for each of these: who else uses them goes through that module.
+ONLY_IN = {"tenacity": {"files.py"}, "typer": {"cli"}, "subprocess": {"engines"}}
+
+
+def modules() -> list[Path]:
+    found = sorted(PACKAGE.rglob("*.py"))
+    assert len(found) > 20
+    return found
+
+
+def name_of(module: Path) -> str:
+    return ".".join(module.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def imported(module: Path) -> set[str]:
+    """Absolute names of the modules that a module imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import"
+            names.add(node.module or "")
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def local(module: Path) -> set[str]:
+    """The same for modules of this package, relative to it."""
+    known = {name_of(m).removesuffix(".__init__") for m in modules()}
+    named = {name.removeprefix("wmo_distill.") for name in imported(module)}
+    return named & known
+
+
+def test_every_part_of_the_package_has_its_place() -> None:
+    parts = {name_of(module).split(".")[0] for module in modules()} - {"__init__"}
+    assert parts == set(ORDER)
+
+
+@pytest.mark.parametrize("module", modules(), ids=name_of)
+def test_imports_point_one_way(module: Path) -> None:
+    part = name_of(module).split(".")[0]
+    if part == "__init__":  # the lazy front door may name everything but the command
+        assert not any(name.startswith("cli") for name in local(module))
+        return
+    above = ORDER[: ORDER.index(part)]
+    for name in local(module):
+        other = name.split(".")[0]
+        assert other in (*above, part), f"{name_of(module)} imports {name}"
+
+
+def test_no_circle_within_a_part() -> None:
+    graph = defaultdict(set)
+    for module in modules():
+        if name_of(module) != "__init__":
+            graph[name_of(module)] |= local(module) - {name_of(module)}
+    assert list(graphlib.TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_a_library_with_one_home(library: str) -> None:
+    users = {
+        module.relative_to(PACKAGE).parts[0]
+        for module in modules()
+        if any(name.split(".")[0] == library for name in imported(module))
+    }
+    assert users == ONLY_IN[library]
