@@ -37,16 +37,20 @@ def _leaves(of: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType]]:
         yield path, of
 
 
-LEAVES = dict(leaf for field in SCHEMA for leaf in _leaves(field.type, field.name))
+def leaves(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Every Parquet column of a schema, by dotted path."""
+    return dict(leaf for field in schema for leaf in _leaves(field.type, field.name))
+
+
 LOGPROB_LEAF = "spans.list.element.sampled_logprobs.list.element"
 EXTRA_LEAF = "spans.list.element.extra"
-# No two extras are alike: a dictionary of them would only cost time.
-DICTIONARY_LEAVES = [path for path, of in LEAVES.items() if of == TEXT and path != EXTRA_LEAF]
 
 
 def parquet_writer(path: Path, schema: pa.Schema = SCHEMA) -> pq.ParquetWriter:
     """A writer with the declared encodings: plain ids, byte-stream-split log-probabilities."""
-    part = schema.equals(SCHEMA)
+    columns = leaves(schema)
+    # No two extras are alike: a dictionary of them would only cost time.
+    words = [name for name, of in columns.items() if of == TEXT and name != EXTRA_LEAF]
     return pq.ParquetWriter(
         path,
         schema,
@@ -54,8 +58,8 @@ def parquet_writer(path: Path, schema: pa.Schema = SCHEMA) -> pq.ParquetWriter:
         data_page_version="1.0",
         compression="zstd",
         compression_level=1,
-        use_dictionary=DICTIONARY_LEAVES if part else True,
-        use_byte_stream_split=[LOGPROB_LEAF] if part else False,
+        use_dictionary=words,
+        use_byte_stream_split=[name for name in columns if name == LOGPROB_LEAF],
         use_compliant_nested_type=True,
     )
 
