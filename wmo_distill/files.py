@@ -7,6 +7,7 @@ a FIFO nor a link to elsewhere can hang a build or be read by it.
 import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ _T = TypeVar("_T")
 
 # Faults of network file systems and of interrupted calls, which a second try often does not meet.
 _TRANSIENT = {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY}
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Absent(StrEnum):
@@ -180,4 +184,4 @@ def path_text(path: str | os.PathLike[str]) -> str:
 
 def plain_text(value: str) -> str:
     """Text that UTF-8 can hold: lone surrogates of a JSON escape become U+FFFD."""
-    return value.encode("utf-8", "replace").decode("utf-8") if not value.isascii() else value
+    return value if value.isascii() else _SURROGATE.sub("\ufffd", value)

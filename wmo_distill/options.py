@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from wmo_distill.declare import check_declared
+
 
 class BuildOptions(BaseModel):
     """What decides the contents of a row, beside the trial's own files."""
@@ -28,6 +30,11 @@ class BuildOptions(BaseModel):
         if not low <= high:
             raise ValueError(f"expected LO <= HI, found {low} {high}")
         return value
+
+    @field_validator("declare")
+    @classmethod
+    def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return check_declared(value)
 
     def row_altering(self) -> dict[str, Any]:
         """What the manifest holds; paths are told apart by use, not by place."""

@@ -16,7 +16,7 @@ from wmo_distill.sources.rows import id_row, logprob_row
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.calls import SpanChain
 from wmo_distill.trials.ending import reference_run_stop_reason, reference_terminus_stop_reason
-from wmo_distill.trials.spans import entry_lists, whole_calls
+from wmo_distill.trials.lists import entry_lists, whole_calls
 
 PathLike = str | os.PathLike[str]
 

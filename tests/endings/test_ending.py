@@ -165,7 +165,7 @@ class TestStopReason:
             ("www", {"n_episodes": None}, "unknown", ("episodes_missing",)),
             # What is missing is told by the issue of the file that is missing.
             (None, {"n_episodes": 3}, "unknown", ()),
-            (None, {"n_episodes": 3, "cap": 3}, "unknown", ()),
+            (None, {"n_episodes": 3, "cap": 3}, "max_turns", ()),
             ("wcc", {"readable": False}, "submitted", ()),
             ("wwc", {"readable": False}, "unknown", ()),
             (None, {"readable": False}, "unknown", ()),
@@ -196,9 +196,12 @@ class TestStopReason:
     @pytest.mark.parametrize("issue", [Issue.CONTINUATION_MISSING, Issue.CONTINUATION_ESCAPES])
     def test_a_trajectory_that_was_not_read_to_its_end(self, issue: Issue) -> None:
         part = Trajectory(steps=steps("ww"), issues=(issue,))
-        for n in (2, 3, 9):
+        for n in (2, 3, 8):
             ending = stop_reason(EpisodeEvidence(n_episodes=n, cap=9, trajectory=part))
             assert ending.stop_reason is StopReason.UNKNOWN
+        # At the cap the count alone decides: only a confirmed completion overrules it.
+        ending = stop_reason(EpisodeEvidence(n_episodes=9, cap=9, trajectory=part))
+        assert ending.stop_reason is StopReason.MAX_TURNS
 
     @pytest.mark.parametrize("kind", ["RateLimitError", "CancelledError"])
     def test_before_the_agent_started(self, kind: str) -> None:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wmo_distill.declare import COLUMNS, parse_declare
 from wmo_distill.errors import UsageError
 from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, Sampling
-from wmo_distill.trials.sampling import COLUMNS, PARAMETERS, parse_declare, sampling_of
+from wmo_distill.trials.sampling import PARAMETERS, sampling_of
 
 PLACES = [
     ("extra_body",),

@@ -86,7 +86,7 @@ def test_any_result_gives_a_grade_that_its_columns_can_hold(
         ('{"reward": -Infinity}', None, {"reward": -math.inf}, [Issue.REWARD_NOT_FINITE]),
         ('{"reward": 1%s}' % ("0" * 400), None, {}, [Issue.VALUE_DAMAGED]),
         ('{"reward": 1, "x": "y"}', 1.0, {"reward": 1.0}, [Issue.REWARD_NOT_NUMBER]),
-        ('{"reward": 1, "\\ud800": 2}', 1.0, {"reward": 1.0, "?": 2.0}, []),
+        ('{"reward": 1, "\\ud800": 2}', 1.0, {"reward": 1.0, "\ufffd": 2.0}, []),
     ],
 )
 def test_rewards(
@@ -234,7 +234,7 @@ def test_a_report_is_a_cross_check(reward: float, counts: tuple[int, int, int], 
         ),
         ({}, [{"exception_type": "RateLimitError"}], "not graded: RateLimitError"),
         (None, [{"exception_type": None}], "not graded"),
-        ({"reward": 1}, [{"exception_type": "\ud800"}], "completed with ?"),
+        ({"reward": 1}, [{"exception_type": "\ud800"}], "completed with \ufffd"),
     ],
 )
 def test_note(rewards: Any, exceptions: list[Any], note: str) -> None:

@@ -51,12 +51,12 @@ class Found:
     trials: tuple[FoundTrial, ...]
     paths: tuple[str, ...]
     """The PATHs, relative to the parent."""
-    unread: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
 
     def covers(self, path: str) -> bool:
         """Whether a trial's path lies under one of the PATHs, in a directory that was listed."""
         return any(map(path_below, [path] * len(self.paths), self.paths)) and not any(
-            path_below(path, unread) for unread in self.unread
+            path_below(path, unlisted) for unlisted in self.unlisted
         )
 
 
@@ -70,9 +70,7 @@ def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None
 
     UsageError for a PATH that is no readable directory, or lies outside a given parent.
     """
-    places = [_place(path) for path in paths]
-    if not places:
-        raise UsageError("PATH: expected at least one directory of trials, found none; name one")
+    places = places_of(paths)
     base = common_parent(places) if parent is None else parent
     walk = _Walk(base)
     for root in _outermost(places):
@@ -82,8 +80,15 @@ def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None
         base,
         tuple(ordered),
         tuple(dict.fromkeys(relative(place, base) for place in places)),
-        tuple(sorted(walk.unread)),
+        tuple(sorted(walk.unlisted)),
     )
+
+
+def places_of(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """The PATHs, absolute; UsageError for one that is no readable directory."""
+    if not paths:
+        raise UsageError("PATH: expected at least one directory of trials, found none; name one")
+    return [_place(path) for path in paths]
 
 
 def found_at(root: Path, parent: Path) -> FoundTrial:
@@ -164,7 +169,7 @@ class _Walk:
     def __init__(self, parent: Path) -> None:
         self.parent = parent
         self.trials: dict[str, FoundTrial] = {}
-        self.unread: list[str] = []
+        self.unlisted: list[str] = []
         self._jobs: dict[Path, Job | None] = {}
 
     def search(self, root: Path) -> None:
@@ -173,7 +178,7 @@ class _Walk:
             directory = waiting.pop()
             look = self.look(directory)
             if look is None:
-                self.unread.append(relative(directory, self.parent))
+                self.unlisted.append(relative(directory, self.parent))
             elif look.is_trial:
                 trial = self.trial(directory, look)
                 self.trials[trial.path] = trial

@@ -146,7 +146,7 @@ def _calls(values: list[dict[str, Any]]) -> tuple[SinkCall, ...]:
 
 
 def _sampling(values: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
-    """(sampling arguments that every line recording them agrees on, how many differ)."""
+    """(sampling arguments of the lines, None for one that differs between them; how many do)."""
     agreed: dict[str, Any] = {}
     varies: set[str] = set()
     for value in values:
@@ -157,4 +157,4 @@ def _sampling(values: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
             if name in agreed and agreed[name] != recorded:
                 varies.add(name)
             agreed.setdefault(name, recorded)
-    return {k: v for k, v in agreed.items() if k not in varies}, len(varies)
+    return {**agreed, **dict.fromkeys(varies)}, len(varies)

@@ -138,11 +138,11 @@ def _unconfirmed(evidence: EpisodeEvidence) -> tuple[StopReason, tuple[Issue, ..
     n = evidence.n_episodes
     if n is None:
         return StopReason.UNKNOWN, (Issue.EPISODES_MISSING,)
+    if evidence.cap is not None and n >= evidence.cap:
+        return StopReason.MAX_TURNS, ()
     if not evidence.trajectory.complete:
         # The last turn may have confirmed; its own issue says what is missing.
         return StopReason.UNKNOWN, ()
-    if evidence.cap is not None and n >= evidence.cap:
-        return StopReason.MAX_TURNS, ()
     steps, recorded = len(evidence.trajectory.steps), evidence.recorded_turns
     # A turn that did not parse is written with the next one, so the token lists may know more.
     if (steps == n - 1 and recorded != n) or (steps < n and recorded == n - 1):

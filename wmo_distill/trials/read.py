@@ -1,15 +1,14 @@
 """One trial directory to its records: the only place where sources and decisions meet."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, SegmentKind, TrialRecord
 from wmo_distill.sources.ctrf import read_tests
-from wmo_distill.sources.documents import read_result
 from wmo_distill.sources.rewards import read_rewards
 from wmo_distill.sources.rows import IdRow
 from wmo_distill.sources.run_trace import read_run_trace
@@ -24,6 +23,13 @@ from wmo_distill.trials.ending import (
     reference_stop_reason,
     stop_reason,
     turn_cap,
+)
+from wmo_distill.trials.episodes import (
+    EpisodePlace,
+    TrialDocuments,
+    episode_places,
+    place_issues,
+    read_documents,
 )
 from wmo_distill.trials.grade import GradeEvidence, grade, trial_reward
 from wmo_distill.trials.identity import episode_trace, group_id, identity_columns, trial_times
@@ -44,40 +50,12 @@ if TYPE_CHECKING:
     from wmo_distill.sources.discovery import FoundTrial
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """What the trial's own documents say, before any episode is looked at."""
-
-    files: TrialFiles
-    result: dict[str, Any] | None
-    config: dict[str, Any] | None
-    name: str
-    issues: tuple[Issue, ...]
-    slow_reads: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Episode:
-    """One episode's place in the result and in the directory."""
-
-    recorded: Any
-    """The result itself, or an element of step_results."""
-    step_name: str | None = None
-    step_index: int | None = None
-    root: str = ""
-    """Directory of its agent/ and verifier/, relative to the trial's."""
-    exceptions: tuple[Any, ...] = ()
-
-    def directory(self, name: str) -> str:
-        return f"{self.root}/{name}" if self.root else name
-
-
 def read_trial_dir(
     found: "FoundTrial", options: BuildOptions, cells: Sequence[ScoreCell] = ()
 ) -> ReadTrial:
     """The records of one trial directory, one an episode, graded by `cells` where given."""
     files = TrialFiles(found.root)
-    trial = _read_documents(files)
+    trial = read_documents(files)
     values = Values()
     job = found.job
     columns = identity_columns(
@@ -91,7 +69,7 @@ def read_trial_dir(
     columns["artifact_dir"] = found.path
     columns["job"] = None if job is None else job.name
     columns["group_expected"] = None if job is None else job.n_attempts
-    read = [_read_episode(trial, episode, columns, options) for episode in _episodes(trial)]
+    read = [_read_episode(trial, episode, columns, options) for episode in episode_places(trial)]
     records = [record for record, _, _ in read]
     shared = (*trial.issues, *values.issues)
     records[0] = replace(records[0], issues=tuple(sorted((*records[0].issues, *shared))))
@@ -119,57 +97,8 @@ def missing_trial(placed: PlacedCell) -> ReadTrial:
     return ReadTrial(records=apply_cells([record], [cell]), calls_found=0)
 
 
-def _read_documents(files: TrialFiles) -> _Trial:
-    read = read_result(files)
-    issues: list[Issue] = []
-    result: dict[str, Any] | None = None
-    slow = 0
-    if isinstance(read, Absent):
-        missing = read is Absent.MISSING
-        issues.append(Issue.RESULT_MISSING if missing else Issue.RESULT_UNREADABLE)
-    elif not isinstance(read.value, dict) or "trial_name" not in read.value:
-        issues.append(Issue.RESULT_UNREADABLE)
-    else:
-        result, slow = read.value, read.slow
-        if result.get("finished_at") is None:
-            issues.append(Issue.RESULT_UNFINISHED)
-    config = at(result, "config")
-    if not isinstance(config, dict):
-        config = files.read_json("config.json")
-    if not isinstance(config, dict):
-        config = None
-        issues.append(Issue.CONFIG_UNREADABLE)
-    name = at(result if result is not None else config, "trial_name")
-    if not isinstance(name, str) or not name:
-        name = files.root.name
-    return _Trial(files, result, config, name, tuple(issues), int(slow))
-
-
-def _episodes(trial: _Trial) -> list[_Episode]:
-    """The episodes in recorded order; one without a step where no step is recorded."""
-    result = trial.result
-    steps = at(result, "step_results")
-    recorded = [s for s in steps if isinstance(s, dict)] if isinstance(steps, list) else []
-    whole = _Episode(result, exceptions=(at(result, "exception_info"),))
-    if not recorded or isinstance(at(result, "agent_result"), dict):
-        return [whole]
-    episodes = []
-    for index, step in enumerate(recorded):
-        name = step.get("step_name")
-        name = name if isinstance(name, str) and name else None
-        root = f"steps/{name}" if name is not None else ""
-        exceptions = [step.get("exception_info")]
-        interrupted = not step.get("exception_info") and step.get("verifier_result") is None
-        if interrupted and index == len(recorded) - 1:
-            exceptions.append(at(result, "exception_info"))
-            if not trial.files.is_dir(f"{root}/agent") and trial.files.is_dir("agent"):
-                root = ""
-        episodes.append(_Episode(step, name, index, root, tuple(exceptions)))
-    return episodes
-
-
 def _read_episode(
-    trial: _Trial, episode: _Episode, columns: dict[str, Any], options: BuildOptions
+    trial: TrialDocuments, episode: EpisodePlace, columns: dict[str, Any], options: BuildOptions
 ) -> tuple[TrialRecord, int, int]:
     """(record, calls found, slow reads)."""
     files, recorded, values = trial.files, episode.recorded, Values()
@@ -188,7 +117,7 @@ def _read_episode(
     trace = read_run_trace(files, episode.root) if sink is not None else None
     evidence = EpisodeEvidence(
         readable=trial.result is not None,
-        exception=_exception(episode, columns),
+        exception=_exception(trial, episode),
         n_episodes=episode_count(agent_result),
         cap=cap,
         cap_known=cap_known,
@@ -246,7 +175,7 @@ def _read_episode(
         *graded.issues,
         *sampling_issues,
         *cap_issues,
-        *_place_issues(trial, episode),
+        *place_issues(trial, episode),
         *values.issues,
     )
     record = replace(record, issues=tuple(sorted(issues)))
@@ -254,8 +183,8 @@ def _read_episode(
 
 
 def _own_spans(
-    trial: _Trial,
-    episode: _Episode,
+    trial: TrialDocuments,
+    episode: EpisodePlace,
     agent_dir: str,
     trajectory: Trajectory,
     options: BuildOptions,
@@ -278,7 +207,7 @@ def _own_spans(
 
 
 def _from_sink(
-    trial: _Trial, episode: _Episode, options: BuildOptions
+    trial: TrialDocuments, episode: EpisodePlace, options: BuildOptions
 ) -> tuple[Sink | None, Spans | None]:
     """(the sink, its spans); spans are None where the trial's own tokens stand in."""
     if options.sinks is None:
@@ -295,43 +224,26 @@ def _from_sink(
     return sink, sink_spans(sink, salvage=options.salvage, extra=options.extra)
 
 
-def _exception(episode: _Episode, columns: dict[str, Any]) -> RaisedException | None:
+def _exception(trial: TrialDocuments, episode: EpisodePlace) -> RaisedException | None:
     for info in episode.exceptions:
         raised = raised_exception(
             info,
             episode.recorded,
             agent_result=isinstance(at(episode.recorded, "agent_result"), dict),
-            copied=columns["regrade_of"] is not None,
+            copied=isinstance(at(trial.config, "source_trial"), dict),
         )
         if raised is not None:
             return raised
     return None
 
 
-def _cap(trial: _Trial, options: BuildOptions) -> tuple[int | None, bool, list[Issue]]:
+def _cap(trial: TrialDocuments, options: BuildOptions) -> tuple[int | None, bool, list[Issue]]:
     """(cap used, whether it is known, issues)."""
     recorded, known = turn_cap(trial.config)
     if options.max_turns is None:
         return recorded, known, [] if known else [Issue.MAX_TURNS_UNKNOWN]
     differs = recorded is not None and recorded != options.max_turns
     return options.max_turns, True, [Issue.MAX_TURNS_CONFLICT] if differs else []
-
-
-def _place_issues(trial: _Trial, episode: _Episode) -> list[Issue]:
-    """What is wrong with the way the episodes are recorded; told once a trial."""
-    if episode.step_index not in (None, 0):
-        return []
-    steps = at(trial.result, "step_results")
-    issues = []
-    if isinstance(steps, list):
-        issues += [Issue.STEP_DAMAGED for step in steps if not isinstance(step, dict)]
-        if steps and isinstance(at(trial.result, "agent_result"), dict):
-            issues.append(Issue.AGENT_RESULT_BESIDE_STEPS)
-    elif steps is not None:
-        issues.append(Issue.STEP_DAMAGED)
-    if episode.step_index is None and trial.files.is_dir("steps"):
-        issues.append(Issue.STEPS_NOT_RECORDED)
-    return issues
 
 
 def _compactions(trajectory: Trajectory) -> tuple[int, ...]:

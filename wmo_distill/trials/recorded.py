@@ -5,7 +5,8 @@ from wmo_distill.issues import Issue
 from wmo_distill.records import SpanSource
 from wmo_distill.sources.sink import Sink, SinkCall, SinkState
 from wmo_distill.trials.calls import Call, SpanChain, prompt_fault, usable
-from wmo_distill.trials.spans import Spans, json_text
+from wmo_distill.trials.lists import json_text
+from wmo_distill.trials.spans import Spans
 
 
 def sink_spans(sink: Sink, *, salvage: bool = True, extra: bool = True) -> Spans | None:

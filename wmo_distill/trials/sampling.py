@@ -1,24 +1,13 @@
 """How the tokens were sampled: recorded in the trial's config or its sink, or declared."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from wmo_distill.errors import UsageError
-from wmo_distill.files import plain_text
+from wmo_distill.declare import COLUMNS
 from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, Sampling
 from wmo_distill.trials.values import INT32, INT64, Values, at
-
-COLUMNS = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "logprob_mode",
-    "policy_version",
-    "train_step",
-    "tokenizer",
-)
 
 # What an OpenAI-compatible server takes to decide on tokens; addresses and keys are not here.
 PARAMETERS = frozenset(
@@ -78,56 +67,6 @@ def sampling_of(
         ),
         issues,
     )
-
-
-def parse_declare(items: Sequence[str]) -> dict[str, str | int | float]:
-    """`NAME=VALUE` arguments to typed values; UsageError for an unknown name or a wrong value."""
-    declared: dict[str, str | int | float] = {}
-    for item in items:
-        name, equals, text = item.partition("=")
-        if not equals or name not in COLUMNS:
-            raise UsageError(
-                f"--declare {item}: expected NAME=VALUE with a name of {', '.join(COLUMNS)}, "
-                f"found {name!r}"
-            )
-        if name in declared:
-            raise UsageError(f"--declare {item}: expected each name once, found {name} twice")
-        declared[name] = _declared(name, text, item)
-    return declared
-
-
-def check_declared(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Values given by a library caller, by the same rule as `parse_declare`."""
-    return parse_declare([f"{name}={value}" for name, value in declared.items()])
-
-
-def _declared(name: str, text: str, item: str) -> str | int | float:
-    wanted = {
-        "temperature": "a number >= 0",
-        "top_p": "a number in (0, 1]",
-        "top_k": "an integer",
-        "train_step": "an integer",
-        "logprob_mode": "raw, processed or unknown",
-    }.get(name, "some text")
-    value: str | int | float | None = None
-    try:
-        if name in ("temperature", "top_p"):
-            value = float(text)
-            low = value > 0 if name == "top_p" else value >= 0
-            value = value if low and value <= (1.0 if name == "top_p" else 1e6) else None
-        elif name in ("top_k", "train_step"):
-            limit = 2**31 if name == "top_k" else INT64
-            value = int(text)
-            value = value if -limit <= value < limit else None
-        elif name == "logprob_mode":
-            value = LogprobMode(text).value
-        else:
-            value = plain_text(text) or None
-    except ValueError:
-        value = None
-    if value is None:
-        raise UsageError(f"--declare {item}: expected {wanted}, found {text!r}")
-    return value
 
 
 def _arguments(config: Any) -> dict[str, Any]:

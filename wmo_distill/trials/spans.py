@@ -4,14 +4,12 @@ A list that lost a turn says nothing about which turn, so the lists of an entry 
 index only while nothing speaks against it; else the trajectory or the ids themselves decide.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentKind, SpanSource
 from wmo_distill.sources.rows import (
@@ -24,6 +22,7 @@ from wmo_distill.sources.rows import (
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.alignment import place_by_length, place_completions
 from wmo_distill.trials.calls import Call, SpanChain
+from wmo_distill.trials.lists import Lists, entry_lists, place_extra, whole_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +53,6 @@ class Witness:
 
     turns: Sequence[Turn] = ()
     summarizer_prompts: Sequence[IdRow] = ()
-
-
-@dataclass(slots=True)
-class Lists:
-    """One entry's lists as recorded; an absent list is empty."""
-
-    prompts: list[IdRow]
-    completions: list[IdRow]
-    logprobs: list[LogprobRow]
-    extra: dict[str, list[Any]]
-    issues: list[Issue]
-
-    @property
-    def n_calls(self) -> int:
-        return max(len(self.prompts), len(self.completions), len(self.logprobs))
-
-    def aligned(self) -> bool:
-        """Whether the lists that hold anything are of one length."""
-        lengths = {len(self.prompts), len(self.completions)}
-        if self.logprobs:
-            lengths.add(len(self.logprobs))
-        return len(lengths) == 1
 
 
 ABSENT = object()
@@ -132,53 +109,6 @@ def trajectory_spans(witness: Witness, issues: Sequence[Issue], *, salvage: bool
     )
 
 
-def entry_lists(entry: Any) -> Lists:
-    """The lists of one entry; what is no list counts as absent, with an issue."""
-    issues: list[Issue] = []
-    if not isinstance(entry, dict):
-        return Lists([], [], [], {}, [Issue.ENTRY_DAMAGED])
-
-    def rows(key: str) -> list[Any]:
-        value = entry.get(key)
-        if value is not None and not isinstance(value, list):
-            issues.append(Issue.ENTRY_DAMAGED)
-        return value if isinstance(value, list) else []
-
-    lists = Lists(
-        rows("prompt_token_ids"), rows("completion_token_ids"), rows("logprobs"), {}, issues
-    )
-    if not issues and not lists.n_calls:
-        issues.append(Issue.ENTRY_EMPTY)
-    extra = entry.get("extra")
-    if isinstance(extra, dict):
-        lists.extra = {str(key): value for key, value in extra.items() if isinstance(value, list)}
-        if len(lists.extra) < len(extra):
-            issues.append(Issue.EXTRA_UNPLACED)
-    elif extra is not None:
-        issues.append(Issue.EXTRA_UNPLACED)
-    return lists
-
-
-def whole_calls(lists: Lists) -> list[Call] | None:
-    """The calls of an entry by the reference's rule: any fault, and there are none."""
-    if lists.issues and lists.issues != [Issue.EXTRA_UNPLACED]:
-        return None
-    n = len(lists.prompts)
-    if not n or len(lists.completions) != n or len(lists.logprobs) != n:
-        return None
-    calls = [
-        Call(k, *rows)
-        for k, rows in enumerate(zip(lists.prompts, lists.completions, lists.logprobs, strict=True))
-    ]
-    for call in calls:
-        values = call.logprobs.values
-        if call.prompt.delta is None or call.completion.delta is None or values is None:
-            return None
-        if call.logprobs.nulls or values.size != call.completion.size:
-            return None
-    return calls
-
-
 def _entry_spans(
     entry: Any, segment: int, turns: Sequence[Turn], *, salvage: bool, extra: bool
 ) -> Spans:
@@ -191,7 +121,7 @@ def _entry_spans(
             issues += [Issue.CALL_NOT_SALVAGED] * lists.n_calls
             return Spans(issues=tuple(issues), calls_found=lists.n_calls)
         found = len(calls)
-        issues += _place_extra(calls, lists, found, extra)
+        issues += place_extra(calls, lists, found, extra)
         for call in calls:
             values = call.logprobs.values
             assert values is not None
@@ -205,7 +135,7 @@ def _entry_spans(
             issues += [Issue.NO_COMPLETION_IDS]
             issues += [Issue.CALL_WITHOUT_EVIDENCE] * len(calls)
             return Spans(issues=tuple(issues), calls_found=found)
-        issues += _place_extra(calls, lists, found, extra)
+        issues += place_extra(calls, lists, found, extra)
         for call in calls:
             chain.add(call)
     source = SpanSource.RESULT if chain.spans else SpanSource.NONE
@@ -326,48 +256,6 @@ def _same_values(a: LogprobRow, b: LogprobRow) -> bool:
     left = np.where(np.isfinite(a.values), a.values, np.nan)
     right = np.where(np.isfinite(b.values), b.values, np.nan)
     return np.array_equal(left, right, equal_nan=True)
-
-
-def _place_extra(calls: list[Call], lists: Lists, found: int, wanted: bool) -> list[Issue]:
-    """Give each call its extras, where a list has one element for each call found."""
-    if not wanted or not lists.extra:
-        return []
-    placeable = {key: rows for key, rows in lists.extra.items() if len(rows) == found}
-    if placeable:
-        for position, call in enumerate(calls):
-            values = {key: rows[call.index] for key, rows in placeable.items()}
-            reason = values.get("finish_reason")
-            calls[position] = Call(
-                call.index,
-                call.prompt,
-                call.completion,
-                call.logprobs,
-                json_text(values),
-                plain_text(reason) if isinstance(reason, str) else None,
-            )
-    return [] if len(placeable) == len(lists.extra) else [Issue.EXTRA_UNPLACED]
-
-
-def json_text(value: Any) -> str | None:
-    """JSON without white space outside strings, in characters that UTF-8 can hold.
-
-    None where it is nested too deeply to be written.
-    """
-    try:
-        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        return (
-            text if text.isascii() or _encodable(text) else json.dumps(value, separators=(",", ":"))
-        )
-    except RecursionError:
-        return None
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _absence(details: Any) -> tuple[Issue, ...]:

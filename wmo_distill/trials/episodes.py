@@ -1,0 +1,103 @@
+"""Which episodes a trial holds, and where each one's evidence lies."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.issues import Issue
+from wmo_distill.sources.documents import read_result
+from wmo_distill.trials.values import at
+
+
+@dataclass(frozen=True, slots=True)
+class TrialDocuments:
+    """What the trial's own documents say, before any episode is looked at."""
+
+    files: TrialFiles
+    result: dict[str, Any] | None
+    config: dict[str, Any] | None
+    name: str
+    issues: tuple[Issue, ...]
+    slow_reads: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlace:
+    """One episode's place in the result and in the directory."""
+
+    recorded: Any
+    """The result itself, or an element of step_results."""
+    step_name: str | None = None
+    step_index: int | None = None
+    root: str = ""
+    """Directory of its agent/ and verifier/, relative to the trial's."""
+    exceptions: tuple[Any, ...] = ()
+
+    def directory(self, name: str) -> str:
+        return f"{self.root}/{name}" if self.root else name
+
+
+def read_documents(files: TrialFiles) -> TrialDocuments:
+    read = read_result(files)
+    issues: list[Issue] = []
+    result: dict[str, Any] | None = None
+    slow = 0
+    if isinstance(read, Absent):
+        missing = read is Absent.MISSING
+        issues.append(Issue.RESULT_MISSING if missing else Issue.RESULT_UNREADABLE)
+    elif not isinstance(read.value, dict) or "trial_name" not in read.value:
+        issues.append(Issue.RESULT_UNREADABLE)
+    else:
+        result, slow = read.value, read.slow
+        if result.get("finished_at") is None:
+            issues.append(Issue.RESULT_UNFINISHED)
+    config = at(result, "config")
+    if not isinstance(config, dict):
+        config = files.read_json("config.json")
+    if not isinstance(config, dict):
+        config = None
+        issues.append(Issue.CONFIG_UNREADABLE)
+    name = at(result if result is not None else config, "trial_name")
+    if not isinstance(name, str) or not name:
+        name = files.root.name
+    return TrialDocuments(files, result, config, name, tuple(issues), int(slow))
+
+
+def episode_places(trial: TrialDocuments) -> list[EpisodePlace]:
+    """The episodes in recorded order; one without a step where no step is recorded."""
+    result = trial.result
+    steps = at(result, "step_results")
+    recorded = [s for s in steps if isinstance(s, dict)] if isinstance(steps, list) else []
+    whole = EpisodePlace(result, exceptions=(at(result, "exception_info"),))
+    if not recorded or isinstance(at(result, "agent_result"), dict):
+        return [whole]
+    episodes = []
+    for index, step in enumerate(recorded):
+        name = step.get("step_name")
+        name = name if isinstance(name, str) and name else None
+        root = f"steps/{name}" if name is not None else ""
+        exceptions = [step.get("exception_info")]
+        interrupted = not step.get("exception_info") and step.get("verifier_result") is None
+        if interrupted and index == len(recorded) - 1:
+            exceptions.append(at(result, "exception_info"))
+            if not trial.files.is_dir(f"{root}/agent") and trial.files.is_dir("agent"):
+                root = ""
+        episodes.append(EpisodePlace(step, name, index, root, tuple(exceptions)))
+    return episodes
+
+
+def place_issues(trial: TrialDocuments, episode: EpisodePlace) -> list[Issue]:
+    """What is wrong with the way the episodes are recorded; told once a trial."""
+    if episode.step_index not in (None, 0):
+        return []
+    steps = at(trial.result, "step_results")
+    issues = []
+    if isinstance(steps, list):
+        issues += [Issue.STEP_DAMAGED for step in steps if not isinstance(step, dict)]
+        if steps and isinstance(at(trial.result, "agent_result"), dict):
+            issues.append(Issue.AGENT_RESULT_BESIDE_STEPS)
+    elif steps is not None:
+        issues.append(Issue.STEP_DAMAGED)
+    if episode.step_index is None and trial.files.is_dir("steps"):
+        issues.append(Issue.STEPS_NOT_RECORDED)
+    return issues
