@@ -9,6 +9,8 @@ and believes nothing. Whatever these do not take goes through the ordinary parse
 import json
 import re
 import threading
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,9 @@ from numpy.typing import NDArray
 from wmo_distill.sources.rows import LogprobRow, id_row, logprob_row
 from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, frozen
 
-try:
-    import simdjson
-except ImportError:
-    simdjson = None
+simdjson: Any = None
+with suppress(ImportError):
+    simdjson = import_module("simdjson")
 
 WHITE = b" \t\r\n"
 _LEADING_ZERO = re.compile(rb"(?:^|,)0[0-9]")
