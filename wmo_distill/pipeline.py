@@ -1,0 +1,211 @@
+"""A build: plan, engine, manifest. The only orchestrator."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wmo_distill.engines.local import usable_cores
+from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.files import path_text
+from wmo_distill.options import BuildOptions
+from wmo_distill.shards.batch import Reader, Work
+from wmo_distill.shards.commit import Origin, stage
+from wmo_distill.shards.dataset import Dataset, check_out, open_dataset, parent_of
+from wmo_distill.shards.lock import writer_lock
+from wmo_distill.shards.manifest import LedgerTotals, PartInfo
+from wmo_distill.shards.reading import Reading
+from wmo_distill.shards.roster import Roster, roster_of
+from wmo_distill.shards.staging import recover, staging
+from wmo_distill.sources.discovery import Found, discover, places_of
+from wmo_distill.sources.state import unused_sinks
+from wmo_distill.summary import Summary
+from wmo_distill.trials.cells import load_cells
+from wmo_distill.trials.read import read_trial_dir
+
+__all__ = ["Progress", "Summary", "build"]
+
+Progress = Callable[[int, int], None]
+"""Called with (trials read, trials to read)."""
+_DEFAULT = BuildOptions()
+
+
+def build(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    options: BuildOptions = _DEFAULT,
+    *,
+    cells: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    keep_removed: bool = False,
+    fresh: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Summary:
+    """Make the dataset in `out`, or bring it up to date, from the trials below the PATHs.
+
+    UsageError for anything found wrong before work; DistillError where the work cannot be done.
+    A trial is never a reason for either.
+    """
+    return build_with(
+        read_trial_dir, paths, out, options, cells=cells, workers=workers,
+        keep_removed=keep_removed, fresh=fresh, dry_run=dry_run, progress=progress,
+    )  # fmt: skip
+
+
+def build_with(
+    reader: Reader,
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    options: BuildOptions = _DEFAULT,
+    *,
+    cells: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    keep_removed: bool = False,
+    fresh: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Summary:
+    """`build` with the function that reads one trial."""
+    began = time.monotonic()
+    out = Path(out).absolute()
+    if workers is not None and workers < 1:
+        raise UsageError(f"--workers: expected at least 1, found {workers}; give a number or none")
+    options = options.model_copy(update={"sinks": _sinks(options.sinks)})
+    places = places_of(paths)
+    check_out(out, fresh=fresh)
+    placed = None if cells is None else load_cells(cells, places)
+    with nullcontext() if dry_run else _writer(out):
+        if not dry_run:
+            recover(out)
+        dataset = open_dataset(out, options.row_altering(), fresh=fresh)
+        before = dataset.manifest
+        found = discover(places, None if before is None else parent_of(before, places))
+        roster = roster_of(
+            dataset.rows, found, placed, sinks=options.sinks, keep_removed=keep_removed
+        )
+        run = _Run(dataset, found, roster, options)
+        if dry_run:
+            summary = run.forecast()
+        else:
+            summary = run.finish(out, reader, workers or usable_cores(), progress)
+    return summary.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
+
+
+@dataclass(slots=True)
+class _Run:
+    """One build after its plan."""
+
+    dataset: Dataset
+    found: Found
+    roster: Roster
+    options: BuildOptions
+    parts: list[PartInfo] = field(default_factory=list)
+    read: int = 0
+    slow_reads: int = 0
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def forecast(self) -> Summary:
+        """What a build would read and write, without what only reading can tell."""
+        due = self.roster.due()
+        self.read = len(due)
+        bytes_read = sum(self.roster.pending[work.path].state.bytes for work in due)
+        written, skipped = self.roster.forecast()
+        totals = LedgerTotals(
+            found=written + sum(skipped.values()),
+            written=written,
+            skipped=skipped,
+            removed=self.roster.removed,
+        )
+        return self._summary(totals, (), bytes_read=bytes_read, dry_run=True)
+
+    def finish(self, out: Path, reader: Reader, workers: int, progress: Progress | None) -> Summary:
+        """Read what is due, and put the next state of the dataset in place if it differs."""
+        manifest = self.dataset.manifest
+        if not self.roster.due():
+            self.roster.close()
+            if manifest is not None and self.roster.rows == self.dataset.rows:
+                return self._summary(manifest.totals, manifest.parts, removed=0)
+        with staging(out) as place:
+            reading = Reading(place, self.options, reader, workers, progress)
+            # What is read can show other ids than expected; then other trials may be due.
+            while works := self.roster.due():
+                self._read(reading, works)
+            self.roster.close()
+            origin = Origin(
+                parent=path_text(self.found.parent),
+                inputs=self.found.paths,
+                options=self.options.row_altering(),
+            )
+            manifest = stage(
+                out, place, self.dataset, self.roster, self.parts, origin, self.slow_reads
+            )
+        return self._summary(manifest.totals, manifest.parts)
+
+    def _read(self, reading: Reading, works: list[Work]) -> None:
+        sizes = {work.path: self.roster.pending[work.path].state.bytes for work in works}
+        for result in reading.read(works, sizes):
+            if result.part is not None:
+                self.parts.append(result.part)
+            for entry in result.entries:
+                self.roster.settle(entry, None if result.part is None else result.part.file)
+                self.read += 1
+                self.slow_reads += entry.slow_reads
+                if entry.error:
+                    self.errors[entry.path] = entry.error
+
+    def _summary(self, totals: LedgerTotals, parts: Sequence[PartInfo], **more: object) -> Summary:
+        rows = self.roster.rows.values()
+        sinks = self.options.sinks
+        names = {row.trial_name for row in rows if row.trial_name is not None}
+        states = [row.state for row in rows]
+        states += [pending.state for pending in self.roster.pending.values()]
+        read = [self.roster.rows[path].state for path in self.roster.calls_found]
+        account: dict[str, object] = {
+            "parts": len(parts),
+            "bytes_in": sum(state.bytes for state in states),
+            "bytes_out": sum(part.bytes for part in parts),
+            "read": self.read,
+            "bytes_read": sum(state.bytes for state in read),
+            "kept_removed": len(self.roster.gone),
+            "slow_reads": self.slow_reads,
+            "unused_sinks": 0 if sinks is None else unused_sinks(sinks, names),
+            "unlisted": list(self.found.unlisted),
+            "errors": self.errors,
+        }
+        return Summary.model_validate({**totals.model_dump(), **account, **more})
+
+
+def _sinks(sinks: Path | None) -> Path | None:
+    if sinks is not None and not sinks.is_dir():
+        raise UsageError(
+            f"--sinks: expected a directory of sink files, found none at {sinks}; check the path"
+        )
+    return None if sinks is None else sinks.absolute()
+
+
+@contextmanager
+def _writer(out: Path) -> Iterator[None]:
+    """Be the one writer of a dataset directory; one made in vain is taken away again."""
+    made = not out.exists()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{out}: expected a directory that can be made, found: {error.strerror}; "
+            "name another with -o"
+        ) from None
+    try:
+        with writer_lock(out):
+            yield
+    except OSError as error:
+        raise DistillError(
+            f"{error.filename or out}: expected a file system to read from and write to, found: "
+            f"{error.strerror or error}; the dataset was left as it was; run the build again"
+        ) from error
+    finally:
+        if made:
+            with suppress(OSError):
+                out.rmdir()

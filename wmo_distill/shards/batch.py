@@ -1,0 +1,199 @@
+"""The unit of work: consecutive trials read into one part, row by row."""
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wmo_distill.errors import DistillError
+from wmo_distill.issues import Issue
+from wmo_distill.options import BuildOptions
+from wmo_distill.records import ReadTrial, ScoreCell, TrialRecord
+from wmo_distill.shards.decode import decode
+from wmo_distill.shards.ledger import Reason
+from wmo_distill.shards.manifest import PartInfo
+from wmo_distill.shards.writer import PartWriter
+from wmo_distill.sources.discovery import FoundTrial
+from wmo_distill.sources.state import NO_STATE, TrialState, trial_state
+from wmo_distill.trials.cells import PlacedCell
+from wmo_distill.trials.read import missing_trial
+
+Reader = Callable[[FoundTrial, BuildOptions, Sequence[ScoreCell]], ReadTrial]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One trial to read; `found` is None for a cell whose directory is not there."""
+
+    path: str
+    found: FoundTrial | None
+    placed: tuple[PlacedCell, ...] = ()
+    positions: tuple[int, ...] = ()
+    """Where each cell stands among all cells."""
+
+    @property
+    def cells(self) -> tuple[ScoreCell, ...]:
+        return tuple(placed.cell for placed in self.placed)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Rows to be written together: all of a trial, or those of some of its cells.
+
+    A trial has several units where the cells of its steps do not follow each other.
+    """
+
+    work: Work
+    cells: tuple[int, ...] = ()
+    """Which of the work's cells; empty for all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A part to be written: its units in order of their rows."""
+
+    file: Path
+    units: tuple[Unit, ...]
+    options: BuildOptions
+    reader: Reader
+
+    @property
+    def works(self) -> tuple[Work, ...]:
+        return tuple({unit.work.path: unit.work for unit in self.units}.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What became of one trial that was read; `reason` says why it has no rows."""
+
+    path: str
+    state: TrialState
+    trial_id: str | None = None
+    trial_name: str | None = None
+    reason: Reason | None = None
+    error: str = ""
+    issues: tuple[str, ...] = ()
+    records: int = 0
+    calls_found: int = 0
+    slow_reads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """`part` is None where no trial of the batch has rows."""
+
+    part: PartInfo | None
+    entries: tuple[Entry, ...]
+
+
+def run_batch(batch: Batch) -> BatchResult:
+    """Read the trials of a batch and write their part; a trial that cannot be read costs itself."""
+    entries: dict[str, Entry] = {}
+    with PartWriter(batch.file) as part:
+        for unit in batch.units:
+            before = entries.get(unit.work.path)
+            entry, rows = _read(unit, batch)
+            if before is not None and entry.reason is not before.reason:
+                raise DistillError(f"{unit.work.path}: could be read only once; build again")
+            written = [part.write(record) for record in rows]
+            issues = {issue.value for record in written for issue in record.issues}
+            known = () if before is None else before.issues
+            entries[entry.path] = replace(
+                entry,
+                records=len(written) + (0 if before is None else before.records),
+                issues=tuple(sorted(issues.union(known))),
+                state=entry.state if before is None else before.state,
+            )
+    info: PartInfo | None = part.info
+    if not part.info.rows:
+        batch.file.unlink()
+        info = None
+    return BatchResult(info, tuple(entries.values()))
+
+
+def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
+    """Read one trial; its state is taken before, and compared after."""
+    work, sinks = unit.work, batch.options.sinks
+    state = state_of(work, sinks)
+    try:
+        read = _records(work, batch)
+    except Exception as error:
+        return failed(work, state, Reason.READ_FAILED, error), ()
+    records = read.records
+    if sum(len(r.spans) for r in records) + sum(read.calls_dropped.values()) != read.calls_found:
+        return failed(work, state, Reason.CALLS_UNBALANCED), ()
+    if state_of(work, sinks) != state:
+        records = tuple(map(_changed, records))
+    return (
+        Entry(
+            path=work.path,
+            state=state,
+            trial_id=records[0].trial_id,
+            trial_name=records[0].trial_name,
+            calls_found=read.calls_found,
+            slow_reads=read.slow_reads,
+        ),
+        _of_cells(records, work.cells, unit.cells) if unit.cells else records,
+    )
+
+
+def state_of(work: Work, sinks: Path | None) -> TrialState:
+    return NO_STATE if work.found is None else trial_state(work.found, sinks)
+
+
+def failed(
+    work: Work, state: TrialState, reason: Reason, error: BaseException | None = None
+) -> Entry:
+    """The entry of a trial that has no rows; `error` tells a person where it went wrong."""
+    told = ""
+    if error is not None:
+        frames = traceback.extract_tb(error.__traceback__)
+        at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        told = f"{type(error).__name__}: {error}"[:500] + at
+    return Entry(
+        path=work.path,
+        state=state,
+        trial_name=None if work.found is None else work.found.trial_name,
+        reason=reason,
+        error=told,
+    )
+
+
+def _records(work: Work, batch: Batch) -> ReadTrial:
+    if work.found is not None:
+        return batch.reader(work.found, batch.options, work.cells)
+    read = [missing_trial(placed) for placed in work.placed]
+    return ReadTrial(records=tuple(r for one in read for r in one.records), calls_found=0)
+
+
+def _changed(record: TrialRecord) -> TrialRecord:
+    return replace(record, issues=tuple(sorted((*record.issues, Issue.CHANGED_WHILE_READING))))
+
+
+def _of_cells(
+    records: Sequence[TrialRecord], cells: Sequence[ScoreCell], chosen: Sequence[int]
+) -> list[TrialRecord]:
+    """The rows that the chosen cells grade; rows that no cell grades go with the last cell."""
+    by_step = {cell.step_name: index for index, cell in enumerate(cells)}
+    other = by_step.get(None, len(cells) - 1)
+    return [record for record in records if by_step.get(record.step_name, other) in chosen]
+
+
+def copy_rows(source: Path, part: PartWriter, paths: Iterable[str]) -> None:
+    """Copy the rows of these trials from one part to another, a row group at a time."""
+    kept = frozenset(paths)
+    try:
+        with pq.ParquetFile(source) as file:
+            for group in range(file.num_row_groups):
+                for record in decode(file.read_row_group(group)):
+                    if record.artifact_dir in kept:
+                        part.write(record)
+    except pa.ArrowException as error:
+        first = str(error).partition("\n")[0]
+        raise DistillError(
+            f"{source}: expected a part as it was written, found: {first}; "
+            "restore the file, or build again with --fresh"
+        ) from None

@@ -1,0 +1,109 @@
+"""The ledger: one row a trial found, what became of it, and the state its files had."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wmo_distill.errors import UsageError
+from wmo_distill.files import whole_file
+from wmo_distill.shards.schema import LEDGER_FILE, LEDGER_SCHEMA, Outcome
+from wmo_distill.shards.writer import parquet_writer
+from wmo_distill.sources.state import TrialState
+
+
+class Reason(StrEnum):
+    """Why a trial found has no rows, or, for REMOVED, why it has them still."""
+
+    DUPLICATE_ID = "duplicate_id"
+    NO_CELL = "no_cell"
+    READ_FAILED = "read_failed"
+    WORKER_DIED = "worker_died"
+    CALLS_UNBALANCED = "calls_unbalanced"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """`reasons` holds the reason for skipping, or the issue codes of the rows written."""
+
+    path: str
+    trial_id: str | None
+    trial_name: str | None
+    state: TrialState
+    outcome: Outcome
+    reasons: tuple[str, ...] = ()
+    records: int = 0
+    part: str | None = None
+    """POSIX path of the part relative to the dataset, as in the manifest."""
+    cells: str = ""
+    """Digest of the cells that the rows hold, empty where they hold the built-in grade."""
+
+    @property
+    def written(self) -> bool:
+        return self.outcome is Outcome.WRITTEN
+
+    @property
+    def missing(self) -> bool:
+        """Whether this is a cell whose directory was not there."""
+        return not self.state.bytes and not self.state.mtime_ns and bool(self.cells)
+
+
+def write_ledger(path: Path, rows: Iterable[LedgerRow]) -> None:
+    """All rows, in order of path."""
+    ordered = sorted(rows, key=lambda row: row.path.encode())
+    columns = {
+        "path": [row.path for row in ordered],
+        "trial_id": [row.trial_id for row in ordered],
+        "trial_name": [row.trial_name for row in ordered],
+        "bytes": [row.state.bytes for row in ordered],
+        "mtime_ns": [row.state.mtime_ns for row in ordered],
+        "outcome": [row.outcome.value for row in ordered],
+        "reasons": [list(row.reasons) for row in ordered],
+        "records": [row.records for row in ordered],
+        "part": [row.part for row in ordered],
+    }
+    table = pa.Table.from_arrays(
+        [pa.array(columns[field.name], field.type) for field in LEDGER_SCHEMA],
+        schema=LEDGER_SCHEMA,
+    )
+    with whole_file(path) as temporary, parquet_writer(temporary, LEDGER_SCHEMA) as writer:
+        if table.num_rows:
+            writer.write_table(table)
+
+
+def read_ledger(out: Path, cells: Mapping[str, str]) -> dict[str, LedgerRow]:
+    """The rows of a dataset's ledger by path; UsageError where it cannot be read.
+
+    `cells` are the digests that the manifest holds.
+    """
+    file = out / LEDGER_FILE
+    try:
+        with pq.ParquetFile(file) as opened:
+            table = opened.read(columns=LEDGER_SCHEMA.names).cast(LEDGER_SCHEMA)
+        table.validate(full=True)
+        return {row["path"]: _row(row, cells.get(row["path"], "")) for row in table.to_pylist()}
+    except (pa.ArrowException, OSError, ValueError) as error:
+        found = str(error).partition("\n")[0]
+    raise UsageError(
+        f"{file}: expected the ledger that belongs to the manifest beside it, found: {found}; "
+        "restore the file, or build again with --fresh"
+    )
+
+
+def _row(row: Mapping[str, Any], cells: str) -> LedgerRow:
+    return LedgerRow(
+        path=row["path"],
+        trial_id=row["trial_id"],
+        trial_name=row["trial_name"],
+        state=TrialState(row["bytes"], row["mtime_ns"]),
+        outcome=Outcome(row["outcome"]),
+        reasons=tuple(row["reasons"]),
+        records=row["records"],
+        part=row["part"],
+        cells=cells,
+    )

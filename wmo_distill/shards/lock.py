@@ -1,0 +1,40 @@
+"""One writer at a time: a lock that the system takes back when its holder ends, however it ends."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wmo_distill.errors import UsageError
+
+LOCK_FILE = ".lock"
+
+
+@contextmanager
+def writer_lock(out: Path) -> Iterator[None]:
+    """Hold the lock of a dataset directory; UsageError at once where another build holds it."""
+    fd = os.open(out, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            _lock(fd, out)
+        except UsageError:
+            raise
+        except OSError:
+            # Network file systems lock only what is open for writing.
+            os.close(fd)
+            fd = os.open(out / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            _lock(fd, out)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int, out: Path) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(
+            f"{out}: expected no other build of this dataset, found one at work; "
+            "wait for its end, or name another directory with -o"
+        ) from None

@@ -1,0 +1,125 @@
+"""Trials to parts, by an engine; a batch that fails is read again trial by trial."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from wmo_distill.engines.local import InProcess, Workers
+from wmo_distill.engines.outcome import Died, Done, Engine, Failed
+from wmo_distill.errors import DistillError
+from wmo_distill.options import BuildOptions
+from wmo_distill.shards.batch import (
+    Batch,
+    BatchResult,
+    Entry,
+    Reader,
+    Unit,
+    Work,
+    copy_rows,
+    failed,
+    run_batch,
+    state_of,
+)
+from wmo_distill.shards.ledger import Reason
+from wmo_distill.shards.manifest import PartInfo
+from wmo_distill.shards.plan import PART_BYTES, PART_TRIALS, cut, units_in_order
+from wmo_distill.shards.writer import PartWriter
+
+PROCESS_BYTES = 64_000_000
+"""Less input than this is read sooner than a process starts."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """Reads works into parts below `place`; `workers` change the time it takes and nothing else."""
+
+    place: Path
+    options: BuildOptions
+    reader: Reader
+    workers: int
+    progress: Callable[[int, int], None] | None = None
+    part_bytes: int = PART_BYTES
+    part_trials: int = PART_TRIALS
+    process_bytes: int = PROCESS_BYTES
+    _parts: int = field(default=0, init=False)
+    _done: int = field(default=0, init=False)
+    _total: int = field(default=0, init=False)
+
+    def read(self, works: Sequence[Work], sizes: Mapping[str, int]) -> Iterator[BatchResult]:
+        """The results of the batches, in order; DistillError where a part cannot be written."""
+        parts = cut(
+            units_in_order(works), sizes, most_bytes=self.part_bytes, most_trials=self.part_trials
+        )
+        batches = [self._batch(units) for units in parts]
+        input_bytes = sum(sizes.get(work.path, 0) for work in works)
+        count = min(self.workers, len(batches))
+        engine: Engine = InProcess()
+        if count > 1 and input_bytes >= self.process_bytes:
+            engine = Workers(count)
+        self._total += len(works)
+        with closing(_as_generator(engine, batches)) as outcomes:
+            for batch, outcome in zip(batches, outcomes, strict=True):
+                result = self._result(batch, outcome, engine)
+                self._done += len(batch.works)
+                if self.progress is not None:
+                    self.progress(self._done, self._total)
+                yield result
+
+    def _batch(self, units: tuple[Unit, ...]) -> Batch:
+        self._parts += 1
+        file = self.place / f"new-{self._parts:05d}.parquet"
+        return Batch(file, units, self.options, self.reader)
+
+    def _result(
+        self, batch: Batch, outcome: Done[BatchResult] | Failed | Died, engine: Engine
+    ) -> BatchResult:
+        if isinstance(outcome, Done):
+            return outcome.value
+        _raise_own(outcome)
+        again: Engine = Workers(1) if isinstance(engine, Workers) else engine
+        return self._one_by_one(batch, again)
+
+    def _one_by_one(self, batch: Batch, engine: Engine) -> BatchResult:
+        """Each trial into a part of its own, then their rows into the part of the batch."""
+        singles = [
+            replace(batch, file=batch.file.with_suffix(f".{i}.parquet"), units=(Unit(work),))
+            for i, work in enumerate(batch.works)
+        ]
+        entries: list[Entry] = []
+        with PartWriter(batch.file) as part:
+            for single, outcome in zip(singles, _as_generator(engine, singles), strict=True):
+                if isinstance(outcome, Done):
+                    entries += outcome.value.entries
+                    if outcome.value.part is not None:
+                        copy_rows(single.file, part, [single.works[0].path])
+                        single.file.unlink()
+                else:
+                    _raise_own(outcome)
+                    entries.append(_lost(single, outcome))
+        info: PartInfo | None = part.info
+        if not part.info.rows:
+            batch.file.unlink()
+            info = None
+        return BatchResult(info, tuple(entries))
+
+
+def _as_generator(
+    engine: Engine, batches: Sequence[Batch]
+) -> Generator[Done[BatchResult] | Failed | Died, None, None]:
+    yield from engine.map(run_batch, batches)
+
+
+def _raise_own(outcome: Failed | Died) -> None:
+    """A fault of the disk or of this program's own accounts is no trial's fault."""
+    if isinstance(outcome, Failed) and isinstance(outcome.error, OSError | DistillError):
+        raise outcome.error
+
+
+def _lost(batch: Batch, outcome: Failed | Died) -> Entry:
+    (work,) = batch.works
+    state = state_of(work, batch.options.sinks)
+    if isinstance(outcome, Failed):
+        return failed(work, state, Reason.READ_FAILED, outcome.error)
+    entry = failed(work, state, Reason.WORKER_DIED)
+    return replace(entry, error=f"the worker process ended with exit code {outcome.exit_code}")

@@ -1,0 +1,42 @@
+"""What a build says of itself: the account of the whole dataset, and of this run."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wmo_distill.shards.manifest import Tokens
+
+
+class Summary(BaseModel):
+    """`found` to `bytes_out` speak of the dataset as it is now, the rest of this run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    found: int = 0
+    written: int = 0
+    skipped: dict[str, int] = Field(default_factory=dict)
+    removed: int = 0
+    """Trials that are gone, and their rows with them; this run's."""
+    records: int = 0
+    calls: int = 0
+    calls_found: int = 0
+    calls_dropped: dict[str, int] = Field(default_factory=dict)
+    tokens: Tokens = Tokens()
+    issues: dict[str, int] = Field(default_factory=dict)
+    stop_reasons: dict[str, int] = Field(default_factory=dict)
+    parts: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    seconds: float = 0.0
+    read: int = 0
+    """Trials that were new, changed, or had to be read for another reason."""
+    bytes_read: int = 0
+    kept_removed: int = 0
+    """Trials that are gone and kept their rows."""
+    slow_reads: int = 0
+    """Documents that the fast reader left to the plain one."""
+    unused_sinks: int = 0
+    """Sink files of no found trial."""
+    unlisted: list[str] = Field(default_factory=list)
+    """Directories that could not be listed, relative to the parent."""
+    errors: dict[str, str] = Field(default_factory=dict)
+    """What went wrong with each trial that could not be read, by path."""
+    dry_run: bool = False
