@@ -8,48 +8,19 @@ import time
 from pathlib import Path
 
 import pytest
+from pipeline_tasks import (
+    kill_at_three,
+    late_first,
+    noisy,
+    raise_unpicklable,
+    slow_or_square,
+    square,
+)
 
 from wmo_distill.engines.local import InProcess, Workers, usable_cores
 from wmo_distill.engines.outcome import Died, Done, Engine, Failed
 
 TESTS = Path(__file__).parent
-
-
-def square(x: int) -> int:
-    if x < 0:
-        raise ValueError(f"negative: {x}")
-    return x * x
-
-
-def late_first(x: int) -> tuple[int, int]:
-    time.sleep(0.2 if x == 0 else 0)
-    return x, os.getpid()
-
-
-def kill_at_three(x: int) -> int:
-    if x == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return x
-
-
-def noisy(x: int) -> int:
-    sys.stdout.write(f"a library prints {x}\n")
-    os.write(1, b"and writes below Python\n")
-    return x
-
-
-class UnpicklableError(Exception):
-    def __init__(self, a: int, b: int) -> None:
-        super().__init__("two arguments")
-
-
-def raise_unpicklable(x: int) -> int:
-    raise UnpicklableError(1, 2)
-
-
-def slow(path: str) -> None:
-    Path(path).write_text(str(os.getpid()))
-    time.sleep(60)
 
 
 @pytest.mark.parametrize("engine", [InProcess(), Workers(1), Workers(2)])
@@ -98,14 +69,10 @@ def test_ending_early_ends_the_workers(tmp_path: Path) -> None:
     assert not alive(int(pid_file.read_text()))
 
 
-def slow_or_square(item: int | str) -> int | None:
-    return square(item) if isinstance(item, int) else slow(item)
-
-
 def test_no_worker_outlives_a_killed_parent(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     code = (
-        "from test_engines import slow; from wmo_distill.engines.local import Workers; "
+        "from pipeline_tasks import slow; from wmo_distill.engines.local import Workers; "
         f"list(Workers(1).map(slow, [{str(pid_file)!r}]))"
     )
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
@@ -123,7 +90,7 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path) -> None:
 def test_the_main_module_is_not_run_again(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from test_engines import square\n"
+        "from pipeline_tasks import square\n"
         "from wmo_distill.engines.local import Workers\n"
         "print([o.value for o in Workers(2).map(square, [1, 2])])\n"
     )
