@@ -22,6 +22,7 @@ from wmo_distill.shards.laws import (
     grade_breaches,
     identity_breaches,
     span_breaches,
+    time_breaches,
     word_breaches,
 )
 from wmo_distill.shards.manifest import PartInfo, Totals
@@ -65,14 +66,18 @@ def part_faults(out: Path, part: PartInfo, rules: GradeRules, seen: Seen) -> Ite
         with open(path, "rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
             size = stream.tell()
+    except OSError as error:
+        yield Fault(part.file, None, "a readable Parquet file", str(error))
+        return
+    yield from differences(
+        part.file, [("size", part.bytes, size), ("SHA-256", part.sha256, sha256)]
+    )
+    try:
         file = pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         yield Fault(part.file, None, "a readable Parquet file", str(error))
         return
     with file:
-        yield from differences(
-            part.file, [("size", part.bytes, size), ("SHA-256", part.sha256, sha256)]
-        )
         if not file.schema_arrow.equals(SCHEMA, check_metadata=True):
             yield Fault(part.file, None, "the columns of schema version 1", _first_odd(file))
             return
@@ -149,7 +154,7 @@ def _row_breaches(
     seen: Seen,
     real: _RowSums,
 ) -> Iterator[Breach]:
-    breaches = [*word_breaches(row), *span_breaches(row, spans, at)]
+    breaches = [*word_breaches(row), *time_breaches(row), *span_breaches(row, spans, at)]
     yield from breaches
     yield from identity_breaches(row)
     yield from grade_breaches(row, rules)

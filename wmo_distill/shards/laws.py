@@ -7,6 +7,7 @@ anything builds a span from them.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, LogprobMode, SegmentKind, SpanSource, StopReason
 from wmo_distill.shards.decode import SpanColumns
+from wmo_distill.shards.encode import EPOCH
 from wmo_distill.tokens import NO_IDS, TokenCounts
 
 
@@ -37,6 +39,10 @@ class GradeRules:
     reward_files: bool = False
 
 
+_FIRST_TIME, _LAST_TIME = (
+    (end.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+    for end in (datetime.min, datetime.max)
+)
 _WORDS: dict[str, type[StrEnum]] = {
     "logprob_mode": LogprobMode,
     "stop_reason": StopReason,
@@ -56,6 +62,13 @@ def word_breaches(row: dict[str, Any]) -> Iterator[Breach]:
             yield Breach(f"{name} of known codes", repr(word))
     if row["issues"] != sorted(row["issues"]):
         yield Breach("issues sorted", ", ".join(row["issues"]))
+
+
+def time_breaches(row: dict[str, Any]) -> Iterator[Breach]:
+    """Times, in microseconds since 1970, that a calendar holds."""
+    for name in ("started_at", "finished_at"):
+        if row[name] is not None and not _FIRST_TIME <= row[name] <= _LAST_TIME:
+            yield Breach(f"{name} in the years 1 to 9999", str(row[name]))
 
 
 def identity_breaches(row: dict[str, Any]) -> Iterator[Breach]:
