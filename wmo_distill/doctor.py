@@ -2,6 +2,7 @@
 
 import os
 import re
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import LogprobMode, StopReason, TrialRecord
+from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.discovery import FoundTrial, discover
 from wmo_distill.sources.state import trial_state
 from wmo_distill.stats.rollout import SPANLESS_REASONS
@@ -27,8 +29,6 @@ SAMPLE_TRIALS = 64
 SAMPLE_BYTES = 256_000_000
 NOT_RECORDED = "not recorded"
 
-# Measured on shards of real ids: zstd's share of an id and its log-probability, and of a row.
-_BYTES_PER_TOKEN, _BYTES_PER_ROW = 2.5, 600
 _ATIF = re.compile(rb'"schema_version"\s*:\s*"(ATIF-v[0-9.]{1,8})"')
 
 
@@ -92,16 +92,11 @@ def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
     setups = [_setup(trial, versions) for trial in found.trials]
     chosen = choose(sizes)
     began = time.perf_counter()
-    read = [
-        read_trial_dir(found.trials[index], BuildOptions(extra=False)).records for index in chosen
-    ]
+    read = [read_trial_dir(found.trials[index], BuildOptions()).records for index in chosen]
+    written = _written_bytes(_all(read))
     seconds = time.perf_counter() - began
     sample = _sample(read, sum(sizes[index] for index in chosen))
     share = sample.bytes / sum(sizes) if sum(sizes) else 0.0
-    stored = sum(
-        span.prompt_suffix.size + span.sampled.size for r in _all(read) for span in r.spans
-    )
-    wanted = stored * _BYTES_PER_TOKEN + sample.episodes * _BYTES_PER_ROW
     return Diagnosis(
         trials=len(found.trials),
         jobs=len({trial.root.parent for trial in found.trials if trial.job is not None}),
@@ -112,7 +107,7 @@ def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
         sample=sample,
         advice=advise(_needs(found.trials, setups, chosen, read)),
         build_seconds=seconds / share / usable_cores() if share else None,
-        shard_bytes=int(wanted / share) if share else None,
+        shard_bytes=int(written / share) if share else None,
     )
 
 
@@ -128,6 +123,15 @@ def choose(sizes: Sequence[int]) -> list[int]:
     if not chosen and sizes:
         chosen = [min(range(len(sizes)), key=sizes.__getitem__)]
     return chosen
+
+
+def _written_bytes(records: Iterable[TrialRecord]) -> int:
+    """The size of a part with these rows."""
+    with tempfile.TemporaryDirectory() as directory:
+        with PartWriter(Path(directory) / "sample.parquet") as part:
+            for record in records:
+                part.write(record)
+        return part.info.bytes
 
 
 def _setup(trial: FoundTrial, versions: dict[Path, str | None]) -> Setup:
