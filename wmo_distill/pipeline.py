@@ -16,7 +16,7 @@ from wmo_distill.shards.commit import Origin, stage
 from wmo_distill.shards.dataset import Dataset, check_out, open_dataset, parent_of
 from wmo_distill.shards.lock import writer_lock
 from wmo_distill.shards.manifest import LedgerTotals, PartInfo
-from wmo_distill.shards.reading import Reading
+from wmo_distill.shards.reading import Limits, Reading
 from wmo_distill.shards.roster import Roster, roster_of
 from wmo_distill.shards.staging import recover, staging
 from wmo_distill.sources.discovery import Found, discover, places_of
@@ -30,6 +30,7 @@ __all__ = ["Progress", "Summary", "build"]
 Progress = Callable[[int, int], None]
 """Called with (trials read, trials to read)."""
 _DEFAULT = BuildOptions()
+_LIMITS = Limits()
 
 
 def build(
@@ -67,8 +68,9 @@ def build_with(
     fresh: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
+    limits: Limits = _LIMITS,
 ) -> Summary:
-    """`build` with the function that reads one trial."""
+    """`build` with the function that reads one trial, and the sizes of parts."""
     began = time.monotonic()
     out = Path(out).absolute()
     if workers is not None and workers < 1:
@@ -87,10 +89,8 @@ def build_with(
             dataset.rows, found, placed, sinks=options.sinks, keep_removed=keep_removed
         )
         run = _Run(dataset, found, roster, options)
-        if dry_run:
-            summary = run.forecast()
-        else:
-            summary = run.finish(out, reader, workers or usable_cores(), progress)
+        reading = Reading(options, reader, workers or usable_cores(), progress, limits)
+        summary = run.forecast() if dry_run else run.finish(out, reading)
     return summary.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
 
 
@@ -121,7 +121,7 @@ class _Run:
         )
         return self._summary(totals, (), bytes_read=bytes_read, dry_run=True)
 
-    def finish(self, out: Path, reader: Reader, workers: int, progress: Progress | None) -> Summary:
+    def finish(self, out: Path, reading: Reading) -> Summary:
         """Read what is due, and put the next state of the dataset in place if it differs."""
         manifest = self.dataset.manifest
         if not self.roster.due():
@@ -129,10 +129,9 @@ class _Run:
             if manifest is not None and self.roster.rows == self.dataset.rows:
                 return self._summary(manifest.totals, manifest.parts, removed=0)
         with staging(out) as place:
-            reading = Reading(place, self.options, reader, workers, progress)
             # What is read can show other ids than expected; then other trials may be due.
             while works := self.roster.due():
-                self._read(reading, works)
+                self._read(reading, place, works)
             self.roster.close()
             origin = Origin(
                 parent=path_text(self.found.parent),
@@ -144,9 +143,9 @@ class _Run:
             )
         return self._summary(manifest.totals, manifest.parts)
 
-    def _read(self, reading: Reading, works: list[Work]) -> None:
+    def _read(self, reading: Reading, place: Path, works: list[Work]) -> None:
         sizes = {work.path: self.roster.pending[work.path].state.bytes for work in works}
-        for result in reading.read(works, sizes):
+        for result in reading.read(place, works, sizes):
             if result.part is not None:
                 self.parts.append(result.part)
             for entry in result.entries:

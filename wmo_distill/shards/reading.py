@@ -26,36 +26,47 @@ from wmo_distill.shards.manifest import PartInfo
 from wmo_distill.shards.plan import PART_BYTES, PART_TRIALS, cut, units_in_order
 from wmo_distill.shards.writer import PartWriter
 
-PROCESS_BYTES = 64_000_000
-"""Less input than this is read sooner than a process starts."""
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The input of one part, and the input from which on worker processes are worth their start."""
+
+    part_bytes: int = PART_BYTES
+    part_trials: int = PART_TRIALS
+    process_bytes: int = 64_000_000
 
 
 @dataclass(slots=True)
 class Reading:
-    """Reads works into parts below `place`; `workers` change the time it takes and nothing else."""
+    """Reads works into parts; `workers` change the time it takes and nothing else."""
 
-    place: Path
     options: BuildOptions
     reader: Reader
     workers: int
     progress: Callable[[int, int], None] | None = None
-    part_bytes: int = PART_BYTES
-    part_trials: int = PART_TRIALS
-    process_bytes: int = PROCESS_BYTES
+    limits: Limits = Limits()
     _parts: int = field(default=0, init=False)
     _done: int = field(default=0, init=False)
     _total: int = field(default=0, init=False)
 
-    def read(self, works: Sequence[Work], sizes: Mapping[str, int]) -> Iterator[BatchResult]:
-        """The results of the batches, in order; DistillError where a part cannot be written."""
+    def read(
+        self, place: Path, works: Sequence[Work], sizes: Mapping[str, int]
+    ) -> Iterator[BatchResult]:
+        """Write parts into `place`; gives their results in order.
+
+        OSError or DistillError where a part cannot be written.
+        """
         parts = cut(
-            units_in_order(works), sizes, most_bytes=self.part_bytes, most_trials=self.part_trials
+            units_in_order(works),
+            sizes,
+            most_bytes=self.limits.part_bytes,
+            most_trials=self.limits.part_trials,
         )
-        batches = [self._batch(units) for units in parts]
+        batches = [self._batch(place, units) for units in parts]
         input_bytes = sum(sizes.get(work.path, 0) for work in works)
         count = min(self.workers, len(batches))
         engine: Engine = InProcess()
-        if count > 1 and input_bytes >= self.process_bytes:
+        if count > 1 and input_bytes >= self.limits.process_bytes:
             engine = Workers(count)
         self._total += len(works)
         with closing(_as_generator(engine, batches)) as outcomes:
@@ -66,9 +77,9 @@ class Reading:
                     self.progress(self._done, self._total)
                 yield result
 
-    def _batch(self, units: tuple[Unit, ...]) -> Batch:
+    def _batch(self, place: Path, units: tuple[Unit, ...]) -> Batch:
         self._parts += 1
-        file = self.place / f"new-{self._parts:05d}.parquet"
+        file = place / f"new-{self._parts:05d}.parquet"
         return Batch(file, units, self.options, self.reader)
 
     def _result(
