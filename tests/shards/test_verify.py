@@ -215,6 +215,13 @@ def test_a_part_that_is_gone(out: Path) -> None:
     assert "ledger.parquet, row 0: expected 1 rows of job/a" in told(out)
 
 
+@pytest.mark.parametrize("passed", [None, -1])
+def test_half_a_report_of_tests(out: Path, passed: int | None) -> None:
+    report = {"passed": passed, "resolved": 1, "unresolved": 0}
+    edit_table(out, set_column("tests", [report, None]))
+    assert f"{PART}, row 0: expected tests null or three counts" in told(out)
+
+
 @pytest.mark.parametrize("moment", [-(2**63), 2**63 - 1])
 def test_a_time_beyond_the_calendar(out: Path, moment: int) -> None:
     edit_table(out, set_column("started_at", [moment, None]))

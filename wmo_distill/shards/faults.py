@@ -74,7 +74,7 @@ def part_faults(out: Path, part: PartInfo, rules: GradeRules, seen: Seen) -> Ite
     )
     try:
         file = pq.ParquetFile(path)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         yield Fault(part.file, None, "a readable Parquet file", str(error))
         return
     with file:
@@ -86,7 +86,7 @@ def part_faults(out: Path, part: PartInfo, rules: GradeRules, seen: Seen) -> Ite
             try:
                 table = file.read_row_group(group)
                 table.validate(full=True)
-            except (OSError, pa.ArrowException) as error:
+            except (OSError, ValueError, pa.ArrowException) as error:
                 yield Fault(part.file, real.rows, "a readable row group", str(error))
                 return
             if not table.num_rows:

@@ -94,8 +94,9 @@ def grade_breaches(row: dict[str, Any], rules: GradeRules) -> Iterator[Breach]:
     if len(set(names)) < len(names):
         yield Breach("each key of rewards once", ", ".join(names))
     tests = row["tests"]
-    if tests is not None and min(tests.values()) < 0:
-        yield Breach("counts of tests of at least 0", str(tests))
+    if tests is not None and any(count is None or count < 0 for count in tests.values()):
+        yield Breach("tests null or three counts of at least 0", str(tests))
+        return
     if row["attempt"] is not None:
         return  # a cell's grade is the caller's
     if tests is not None and tests["passed"] > tests["resolved"]:

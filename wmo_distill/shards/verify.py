@@ -73,7 +73,7 @@ def _ledger_faults(out: Path, manifest: Manifest, seen: Seen) -> Iterator[Fault]
                 return
             table = file.read()
             table.validate(full=True)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         yield Fault(LEDGER_FILE, None, "a readable Parquet file", str(error))
         return
     files = {part.file for part in manifest.parts}
