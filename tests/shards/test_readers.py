@@ -4,6 +4,7 @@ A part that holds only rows without spans lies beside a full one: every reader m
 schema and lose nothing.
 """
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "é-full",
             rewards={"reward": 1.0, "only here": 0.25},
             tests=GradedTests(passed=3, resolved=4, unresolved=1),
-            sampled_with=Sampling(temperature=0.7, declared=("tokenizer",), tokenizer="t"),
+            sampled_with=Sampling(train_step=2**40, declared=("tokenizer",), tokenizer="t"),
+            started_at=datetime(2025, 6, 1, 12, 0, 0, 1, tzinfo=UTC),
         ),
         lawful(
             "gaps",
@@ -78,6 +80,11 @@ def check(rows: list[dict[str, Any]]) -> None:
     ]
     assert full["tests"] == {"passed": 3, "resolved": 4, "unresolved": 1}
     assert full["declared"] == ["tokenizer"]
+    started = full["started_at"]
+    assert (
+        started if isinstance(started, int) else started.timestamp() * 1e6
+    ) == 1_748_779_200_000_001
+    assert full["train_step"] == 2**40
     spans = by_name["long"]["spans"]
     expected = long_chat(20, 30)
     assert [s["sampled_token_ids"] for s in spans] == [s.sampled.tolist() for s in expected]
@@ -102,7 +109,11 @@ def test_polars(parts: Path) -> None:
 
 def test_duckdb(parts: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="the package duckdb is not installed")
-    table = duckdb.sql(f"FROM read_parquet('{parts}/*.parquet')")
+    # DuckDB hands out times with a zone only where pytz is installed: as microseconds, then.
+    table = duckdb.sql(
+        "SELECT * REPLACE (epoch_us(started_at) AS started_at) "
+        f"FROM read_parquet('{parts}/*.parquet')"
+    )
     names = table.columns
     check([dict(zip(names, row, strict=True)) for row in table.fetchall()])
     tokens = duckdb.sql(

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +18,7 @@ from wmo_distill.shards.faults import Fault
 from wmo_distill.shards.schema import LEDGER_SCHEMA, SCHEMA
 from wmo_distill.shards.verify import verify
 from wmo_distill.shards.writer import parquet_writer
-from wmo_distill.tokens import TokenSpan
+from wmo_distill.tokens import TokenSpan, as_ids
 
 from .generated import lawful, long_chat, write_dataset
 
@@ -72,7 +71,7 @@ def spans(*listed: TokenSpan) -> dict[str, Any]:
 def after(
     before: TokenSpan | None, call: int, prefix_len: int, suffix: list[int], *sampled: list[int]
 ) -> TokenSpan:
-    return TokenSpan.after(before, call, prefix_len, np.array(suffix, np.int32), *sampled)
+    return TokenSpan.after(before, call, prefix_len, as_ids(suffix), *map(as_ids, sampled))
 
 
 FIRST = TokenSpan(0, [1, 2], [3])
@@ -366,7 +365,7 @@ def test_a_long_chat_is_checked_whole(tmp_path: Path) -> None:
     assert verify(tmp_path) == []
     last = chat[-1]
     chat[-1] = TokenSpan.after(
-        chat[-2], last.call_index, last.prompt_len - 21, last.prompt_token_ids[-21:], [1]
+        chat[-2], last.call_index, last.prompt_len - 21, last.prompt_token_ids[-21:], as_ids([1])
     )
     rewritten(tmp_path, [replace(lawful("a"), spans=tuple(chat))])
     assert "span 29 (segment 0, call 29): the longest common prefix" in told(tmp_path)
