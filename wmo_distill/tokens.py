@@ -102,7 +102,14 @@ class TokenSpan:
         extra: str | None = None,
     ) -> None:
         prompt = as_ids(prompt_token_ids)
-        self._set(call_index, segment, sampled_token_ids, sampled_logprobs, finish_reason, extra)
+        self._set(
+            call_index,
+            segment,
+            None if sampled_token_ids is None else as_ids(sampled_token_ids),
+            None if sampled_logprobs is None else as_logprobs(sampled_logprobs),
+            finish_reason,
+            extra,
+        )
         self._before: TokenSpan | None = None
         self.prefix_len = 0
         self.prompt_suffix: Ids = prompt
@@ -115,8 +122,8 @@ class TokenSpan:
         call_index: int,
         prefix_len: int,
         prompt_suffix: Ids,
-        sampled_token_ids: Any = None,
-        sampled_logprobs: Any = None,
+        sampled_token_ids: Ids | None = None,
+        sampled_logprobs: Logprobs | None = None,
         *,
         segment: int = 0,
         finish_reason: str | None = None,
@@ -124,13 +131,13 @@ class TokenSpan:
     ) -> "TokenSpan":
         """A span whose prompt is (before's prompt + sampled ids)[:prefix_len] + prompt_suffix.
 
-        `prefix_len` must be the longest common prefix; the caller has proved it.
+        The caller has proved that `prefix_len` is the longest common prefix, and the ids sound.
         """
         span = cls.__new__(cls)
         span._set(call_index, segment, sampled_token_ids, sampled_logprobs, finish_reason, extra)
         span._before = before
         span.prefix_len = prefix_len
-        span.prompt_suffix = as_ids(prompt_suffix)
+        span.prompt_suffix = frozen(prompt_suffix)
         span._prompt = None if before is not None else span.prompt_suffix
         return span
 
@@ -138,23 +145,23 @@ class TokenSpan:
         self,
         call_index: int,
         segment: int,
-        sampled: Any,
-        logprobs: Any,
+        sampled: Ids | None,
+        logprobs: Logprobs | None,
         finish_reason: str | None,
         extra: str | None,
     ) -> None:
+        if logprobs is not None and logprobs.size != (0 if sampled is None else sampled.size):
+            raise ValueError(
+                f"call {call_index}: {0 if sampled is None else sampled.size} sampled ids but "
+                f"{logprobs.size} log-probabilities"
+            )
         self.call_index = call_index
         self.segment = segment
-        self.sampled_token_ids: Ids | None = None if sampled is None else as_ids(sampled)
-        self.sampled_logprobs: Logprobs | None = None if logprobs is None else as_logprobs(logprobs)
+        self.sampled_token_ids: Ids | None = None if sampled is None else frozen(sampled)
+        self.sampled_logprobs: Logprobs | None = None if logprobs is None else frozen(logprobs)
         self.finish_reason = finish_reason
         self.extra = extra
         self._history: _History | None = None
-        if self.sampled_logprobs is not None and self.sampled_logprobs.size != self.sampled.size:
-            raise ValueError(
-                f"call {call_index}: {self.sampled.size} sampled ids but "
-                f"{self.sampled_logprobs.size} log-probabilities"
-            )
 
     @property
     def sampled(self) -> Ids:

@@ -9,16 +9,16 @@ and believes nothing. Whatever these do not take goes through the ordinary parse
 import json
 import re
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from wmo_distill.sources.rows import LogprobRow, id_row, logprob_row
-from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, frozen
+from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, Logprobs, frozen
 
 simdjson: Any = None
 with suppress(ImportError):
@@ -28,7 +28,6 @@ WHITE = b" \t\r\n"
 _LEADING_ZERO = re.compile(rb"(?:^|,)0[0-9]")
 # simdjson counts the elements of a list in 24 bits.
 _SIMDJSON_LIMIT = 1 << 24
-_parsers = threading.local()
 
 
 class NotFlat(Exception):  # noqa: N818 - a signal to take the ordinary path, not an error
@@ -37,12 +36,12 @@ class NotFlat(Exception):  # noqa: N818 - a signal to take the ordinary path, no
 
 def read_ids(text: bytes) -> Ids | None:
     """Ids of the text between the brackets; None if it holds something that is no id."""
-    if not text.strip(WHITE):
-        return NO_IDS
-    values = _simdjson(text, "i") if simdjson is not None else _numpy_ids(text)
-    if values is None or int(values.min()) < 0 or int(values.max()) >= ID_LIMIT:
-        return id_row(_loads(text)).delta
-    return frozen(values.astype(np.int32))
+    if not text or text.isspace():
+        return NO_IDS if not text.strip(WHITE) else id_row(_loads(text)).delta
+    ids = _simdjson_ids(text) if simdjson is not None else _numpy_ids(text)
+    if ids is None:
+        ids = id_row(_loads(text)).delta
+    return ids
 
 
 def read_ids_after(text: bytes) -> Ids | None:
@@ -57,8 +56,8 @@ def read_ids_after(text: bytes) -> Ids | None:
 
 def read_logprobs(text: bytes) -> LogprobRow:
     """Log-probabilities of the text between the brackets."""
-    if simdjson is not None:
-        values = _simdjson(text, "d")
+    if simdjson is not None and len(text) < _SIMDJSON_LIMIT:
+        values = _simdjson_logprobs(text)
         if values is not None:
             return LogprobRow(frozen(values))
     try:
@@ -68,27 +67,57 @@ def read_logprobs(text: bytes) -> LogprobRow:
         return logprob_row(_loads(text))
 
 
-def _simdjson(text: bytes, kind: str) -> NDArray[Any] | None:
-    """All numbers as int64 (`i`) or float64 (`d`), None if any is of another kind."""
+class _Parsers(threading.local):
+    """A simdjson parser for each thread; its memory is used again for every list."""
+
+    def __init__(self) -> None:
+        self.parse: Callable[[bytes], Any] = simdjson.Parser().parse
+
+
+_parsers: _Parsers | None = None
+
+
+def _parse(text: bytes) -> Any:
+    """The text as a simdjson array, which must be gone before the next one is asked for.
+
+    The text holds no closing bracket, so it cannot hold a list, which simdjson would flatten.
+    """
+    global _parsers
+    if _parsers is None:
+        _parsers = _Parsers()
+    return _parsers.parse(b"[%b]" % text)
+
+
+def _simdjson_ids(text: bytes) -> Ids | None:
+    """All numbers, None if any is no integer in [0, 2^31)."""
     if len(text) >= _SIMDJSON_LIMIT:
-        return None if kind == "d" else _numpy_ids(text)
-    parser = _parsers.__dict__.get("parser") or _parsers.__dict__.setdefault(
-        "parser", simdjson.Parser()
-    )
+        return _numpy_ids(text)
     document = None
     try:
-        # The text holds no closing bracket, so it cannot hold a list, which would be flattened.
-        document = parser.parse(b"[%b]" % text)
-        buffer = document.as_buffer(of_type=kind)
-        return np.frombuffer(buffer, np.int64 if kind == "i" else np.float64).copy()
+        document = _parse(text)
+        values = np.frombuffer(document.as_buffer(of_type="i"), np.uint64)
+        # A negative number reads as one beyond 2^63.
+        return frozen(values.astype(np.int32)) if values.max(initial=0) < ID_LIMIT else None
     except (ValueError, TypeError, RuntimeError):
         return None
     finally:
-        del document  # the parser cannot be used again while a document of it lives
+        del document
 
 
-def _numpy_ids(text: bytes) -> NDArray[np.int64] | None:
-    """All numbers, None if the text may be anything but integers without sign."""
+def _simdjson_logprobs(text: bytes) -> Logprobs | None:
+    """All numbers, None if any is no number or beyond a double."""
+    document = None
+    try:
+        document = _parse(text)
+        return np.frombuffer(document.as_buffer(of_type="d"), np.float64).copy()
+    except (ValueError, TypeError, RuntimeError):
+        return None
+    finally:
+        del document
+
+
+def _numpy_ids(text: bytes) -> Ids | None:
+    """All numbers, None if the text may be anything but ids."""
     text = text.strip(WHITE)
     compact = text.translate(None, WHITE)
     digits = compact.translate(None, b",")
@@ -99,11 +128,11 @@ def _numpy_ids(text: bytes) -> NDArray[np.int64] | None:
     except (ValueError, DeprecationWarning):  # it met something else before the end
         return None
     # White space inside a number, and commas too many, end NumPy's reading early.
-    if not values.size or values.size != len(compact) - len(digits) + 1:
+    if not values.size or values.size != len(compact) - len(digits) + 1 or values.max() >= ID_LIMIT:
         return None
     if (compact[0] == 48 or b",0" in compact) and _LEADING_ZERO.search(compact):
         return None
-    return values
+    return frozen(values.astype(np.int32))
 
 
 def _loads(text: bytes) -> list[object]:

@@ -110,9 +110,10 @@ def usable(call: Call) -> tuple[Ids | None, Logprobs | None, list[Issue]]:
         return sampled, values, []
     if values.size != sampled.size:
         return sampled, None, [Issue.LOGPROBS_LENGTH]
-    finite = np.isfinite(values)
-    issues = [Issue.LOGPROB_NOT_FINITE] * int(values.size - finite.sum())
-    if issues:
+    issues: list[Issue] = []
+    if not np.isfinite(values.sum()):
+        finite = np.isfinite(values)
+        issues = [Issue.LOGPROB_NOT_FINITE] * int(values.size - finite.sum())
         values = np.where(finite, values, np.nan)
     if values.size > 1 and not values.any():
         issues.append(Issue.LOGPROBS_ALL_ZERO)
