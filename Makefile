@@ -24,6 +24,7 @@ help:
 
 demo: $(VENV)/run
 	@cd $(HERE) && $(DISTILL) build fixtures/trials -o $(DEMO)
+	@echo
 	@cd $(HERE) && $(DISTILL) stats $(DEMO)
 
 test: $(VENV)/dev

@@ -27,9 +27,10 @@ class Advice(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """How many lack what. The first three and `alone` are over all trials, the rest a sample."""
+    """How many lack what: over all trials, all jobs, or the trials and episodes of a sample."""
 
     trials: int
+    sampled: int
     episodes: int
     not_collecting: int
     """Trials whose config does not turn token collection on."""
@@ -46,6 +47,8 @@ class Needs:
     alone: int
     """Jobs with one attempt a task."""
     rewritten: int
+    """Episodes that did not extend a prompt although nothing was summarized."""
+    summarized: int
 
 
 def advise(needs: Needs) -> tuple[Advice, ...]:
@@ -60,7 +63,7 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             for_rl_only=False,
             agent=("collect_rollout_details: true",),
         )),
-        (needs.silent, episodes, "sampled episodes", Advice(
+        (needs.silent, needs.sampled, "sampled trials", Advice(
             missing="the server sends no token ids",
             of="",
             why="collection is on, but answers held no ids: serve with vLLM 0.10.2 or newer, name "
@@ -80,7 +83,7 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             why="where none is set none is sent, and the server takes the model's own default",
             for_rl_only=True,
             agent=("temperature: 1.0",),
-            declare=("temperature=1.0",),
+            declare=("temperature=VALUE",),
         )),
         (needs.logprob_mode, episodes, "sampled episodes", Advice(
             missing="the log-probability mode",
@@ -128,10 +131,17 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
         (needs.rewritten, episodes, "sampled episodes", Advice(
             missing="prompts that extend the call before",
             of="",
-            why="history was rewritten (dropped thinking, summarization): nothing is lost, but "
-            "such an episode becomes several sequences",
+            why="the template drops what was sampled before, such as thinking: nothing is lost, "
+            "but such an episode becomes several sequences",
             for_rl_only=False,
-            agent=("interleaved_thinking: true", "enable_summarize: false"),
+            agent=("interleaved_thinking: true",),
+        )),
+        (needs.summarized, episodes, "sampled episodes", Advice(
+            missing="one history",
+            of="",
+            why="summarization began a new one: nothing is lost, but such an episode becomes "
+            "several sequences; with enable_summarize: false it ends at the context limit instead",
+            for_rl_only=False,
         )),
     ]  # fmt: skip
     return tuple(

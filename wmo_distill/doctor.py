@@ -223,6 +223,7 @@ def _needs(
     jobs = {trial.root.parent: trial.job for trial in trials if trial.job is not None}
     return Needs(
         trials=len(trials),
+        sampled=len(read),
         episodes=len(records),
         not_collecting=sum(setup.collects is False for setup in setups),
         silent=silent,
@@ -237,7 +238,8 @@ def _needs(
             for r in records
         ),
         alone=sum(job is not None and job.n_attempts == 1 for job in jobs.values()),
-        rewritten=sum(record.counts.fragments > 1 for record in records),
+        rewritten=sum(r.counts.fragments > 1 and not r.compactions for r in records),
+        summarized=sum(bool(r.compactions) for r in records),
     )
 
 

@@ -14,6 +14,7 @@ from wmo_distill.doctor import SAMPLE_BYTES, SAMPLE_TRIALS, choose, diagnose
 
 ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"
+SCALES = {"trials", "sampled", "episodes"}
 NOTHING = dict.fromkeys(Needs.__dataclass_fields__, 0)
 
 
@@ -30,9 +31,9 @@ def test_all_of_a_few_small_trials_are_read() -> None:
     assert choose([10] * SAMPLE_TRIALS) == list(range(SAMPLE_TRIALS))
 
 
-@pytest.mark.parametrize("lacking", sorted(set(NOTHING) - {"trials", "episodes"}))
+@pytest.mark.parametrize("lacking", sorted(set(NOTHING) - SCALES))
 def test_each_lack_has_its_own_advice(lacking: str) -> None:
-    full: dict[str, int] = NOTHING | {"trials": 9, "episodes": 9}
+    full: dict[str, int] = NOTHING | dict.fromkeys(SCALES, 9)
     assert advise(Needs(**full)) == ()
     (advice,) = advise(Needs(**full | {lacking: 3}))
     assert advice.of.startswith("3 ")

@@ -147,9 +147,9 @@ def build_options(*, declare: list[str], **values: object) -> "BuildOptions":
     """The options that alter rows; UsageError for a value that is none."""
     from pydantic import ValidationError
 
+    from wmo_distill.declare import parse_declare
     from wmo_distill.errors import UsageError
     from wmo_distill.options import BuildOptions
-    from wmo_distill.declare import parse_declare
 
     pass_at = values.get("pass_at")
     if isinstance(pass_at, float) and not math.isfinite(pass_at):

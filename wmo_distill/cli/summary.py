@@ -27,7 +27,7 @@ def render_summary(summary: "Summary", out: Path) -> str:
             f"{s.tokens.subagent:,} more of subagents",
         ),
         ("endings", _reasons(s.stop_reasons)),
-        ("shards", f"{s.parts:,} parts, {size(s.bytes_out)} from {size(s.bytes_in)} of trials"),
+        ("shards", f"{size(s.bytes_out)} from {size(s.bytes_in)} of trials, {_parts(s.parts)}"),
         ("this run", ", ".join(_this_run(s))),
     ]
     title = f"{out}, as it is; a build would read what stands last" if s.dry_run else str(out)
@@ -35,6 +35,10 @@ def render_summary(summary: "Summary", out: Path) -> str:
     if s.issues:
         blocks.append("Issues\n" + columns(_issue_rows(s.issues)))
     return "\n\n".join(blocks) + "\n"
+
+
+def _parts(n: int) -> str:
+    return f"{n:,} part" if n == 1 else f"{n:,} parts"
 
 
 def _this_run(s: "Summary") -> Iterator[str]:

@@ -1,0 +1,78 @@
+"""The targets that other Makefiles call."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Path:
+    """A stand-in for an installed environment, so that nothing is downloaded."""
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(sys.executable)
+    command = venv / "bin" / "wmo-distill"
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m wmo_distill "$@"\n')
+    command.chmod(0o755)
+    (venv / "run").touch()
+    return venv
+
+
+def make(venv: Path, *args: object, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["make", "--no-print-directory", *map(str, args), f"VENV={venv}"],
+        cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def state(directory: Path) -> dict[str, int]:
+    return {p.name: p.stat().st_mtime_ns for p in directory.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("how", ["-C", "-f"])
+def test_shards_twice_changes_nothing(venv: Path, tmp_path: Path, how: str) -> None:
+    """With -C paths are absolute, with -f they are relative to where make was called."""
+    shutil.copytree(ROOT / "fixtures/trials/01-solved", tmp_path / "jobs" / "01-solved")
+    trials, out = ("jobs", "shards") if how == "-f" else (tmp_path / "jobs", tmp_path / "shards")
+    where = ROOT / "Makefile" if how == "-f" else ROOT
+    args = (how, where, "shards", f"TRIALS={trials}", f"OUT={out}")
+    first = make(venv, *args, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    before = state(tmp_path / "shards")
+    assert "manifest.json" in before
+    assert make(venv, *args, cwd=tmp_path).returncode == 0
+    assert state(tmp_path / "shards") == before
+    shutil.copytree(ROOT / "fixtures/trials/30-unicode", tmp_path / "jobs" / "30-unicode")
+    assert make(venv, *args, "BUILD=--quiet", cwd=tmp_path).stdout == ""
+    assert state(tmp_path / "shards")["manifest.json"] != before["manifest.json"]
+
+
+def test_shards_without_trials_says_what_to_say(venv: Path, tmp_path: Path) -> None:
+    done = make(venv, "-C", ROOT, "shards", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "TRIALS is empty; expected a directory of trials" in done.stderr
+
+
+def test_a_failing_build_fails_make(venv: Path, tmp_path: Path) -> None:
+    done = make(
+        venv, "-C", ROOT, "shards", "TRIALS=/nowhere", f"OUT={tmp_path / 'o'}", cwd=tmp_path
+    )
+    assert done.returncode != 0
+    assert "/nowhere: expected " in done.stderr
+
+
+def test_make_alone_lists_the_targets(venv: Path, tmp_path: Path) -> None:
+    listed = make(venv, "-C", ROOT, cwd=tmp_path).stdout
+    for target in ("demo", "test", "shards"):
+        assert f"make {target}" in listed
+
+
+def test_the_check_of_a_clone_is_make_test() -> None:
+    assert "make --no-print-directory test" in (ROOT / ".ci/run").read_text()

@@ -1,0 +1,232 @@
+"""The README is true: its examples run, and its tables are those of the code.
+
+`[...]` in an example stands for lines that are left out.
+"""
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from wmo_distill import scan
+from wmo_distill.cli.build import build
+from wmo_distill.issues import meanings_table
+from wmo_distill.records import StopReason
+from wmo_distill.shards.schema import SCHEMA
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return [block for word, block in fenced if word == language]
+
+
+def table_below(heading: str) -> list[list[str]]:
+    """The cells of the first table after a line that starts so."""
+    _, found, rest = README.partition(f"\n{heading}")
+    assert found, f"no {heading!r} in the README"
+    rows = re.search(r"(^\|.*\|$\n)+", rest, re.MULTILINE)
+    assert rows is not None
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in rows[0].splitlines()[2:]
+    ]
+
+
+def stable(text: str) -> str:
+    """Without what another machine or another pyarrow prints: times, and sizes of shards."""
+    text = re.sub(r"\d+\.\d s\b|about a second|about \d+ (s|min)\b", "TIME", text)
+    text = re.sub(r"[\d.,]+ (B|kB|MB)(?= from| of shards)", "SIZE", text)
+    return text.replace(str(ROOT), "").rstrip("\n")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the trials and the command, in which the README is followed."""
+    place = tmp_path_factory.mktemp("readme")
+    shutil.copytree(ROOT / "fixtures/trials", place / "fixtures/trials")
+    command = place / ".venv/bin/wmo-distill"
+    command.parent.mkdir(parents=True)
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m wmo_distill "$@"\n')
+    command.chmod(0o755)
+    return place
+
+
+def shell(command: str, place: Path) -> str:
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=place,
+        env=environment(place),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, (command, done.stderr)
+    return done.stdout + done.stderr
+
+
+def environment(place: Path) -> dict[str, str]:
+    path = f"{place / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+
+
+def demo() -> str:
+    """What `make demo` runs, in the place of the checkout."""
+    recipe = (ROOT / "Makefile").read_text().split("\ndemo:")[1].split("\n\n")[0]
+    for old, new in (
+        ("@", ""), ("cd $(HERE) && ", ""), ("$(DISTILL)", "wmo-distill"), ("$(DEMO)", "demo"),
+    ):  # fmt: skip
+        recipe = recipe.replace(old, new)
+    commands = recipe.splitlines()[1:]
+    assert len(commands) >= 2
+    return " && ".join(command.strip() for command in commands)
+
+
+def test_the_console_examples_print_what_they_print(place: Path) -> None:
+    examples = [
+        re.match(r"\$ (.*)\n((?:.|\n)*)", example)
+        for block in blocks("console")
+        for example in re.split(r"^(?=\$ )", block, flags=re.MULTILINE)
+        if example
+    ]
+    assert len(examples) >= 6
+    for example in examples:
+        assert example is not None
+        command, printed = example.groups()
+        found = shell(demo() if command == "make demo" else command, place)
+        pieces = [re.escape(piece.strip("\n")) for piece in stable(printed).split("[...]")]
+        wanted = r"\n(?:.*\n)*".join(pieces) + ("\n" if pieces[-1] else "")
+        assert re.fullmatch(wanted.rstrip("\n") + "\n*", stable(found) + "\n"), command + found
+
+
+def test_the_python_examples_run(place: Path, run_readme_python: None) -> None:
+    assert (place / "from-python/manifest.json").exists()
+
+
+@pytest.fixture(scope="module")
+def run_readme_python(place: Path) -> None:
+    shell("wmo-distill build fixtures/trials -o shards --declare logprob_mode=raw -q", place)
+    examples = blocks("python")
+    assert len(examples) == 3
+    for example in examples:
+        subprocess.run(
+            [sys.executable, "-c", example],
+            cwd=place,
+            env=environment(place),
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+
+
+def test_the_sql_example_gives_the_attempts_of_scan(
+    place: Path, run_readme_python: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    (query,) = blocks("sql")
+    rows = sorted(duckdb.sql(query).fetchall())
+    frame = scan("shards").select("trial_name", "attempt").collect()
+    assert rows == sorted(frame.rows())
+    assert len(rows) == 53
+
+
+def test_the_training_makefile_trains_on_news_only(place: Path) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    (rules,) = blocks("make")
+    work = place / "training"
+    shutil.copytree(ROOT / "fixtures/trials/01-solved", work / "jobs/01-solved")
+    (work / "Makefile").write_text(rules)
+    (work / "train.py").write_text("print('trained')")
+    assert shell(f"make -s -C {work}", place).count("trained") == 1
+    assert shell(f"make -s -C {work}", place).count("trained") == 0
+    shutil.copytree(ROOT / "fixtures/trials/30-unicode", work / "jobs/30-unicode")
+    assert shell(f"make -s -C {work}", place).count("trained") == 1
+    assert shell(f"make -s -C {work}", place).count("trained") == 0
+
+
+def test_the_issue_table_is_the_code_s() -> None:
+    assert meanings_table() in README
+
+
+def test_the_columns_are_the_schema_s() -> None:
+    names: list[str] = []
+    for column, kind, _ in table_below("One row is one **episode**"):
+        name = column.strip("`")
+        top, _, inner = name.partition(".")
+        names.append(name)
+        field = SCHEMA.field(top)
+        if inner:
+            field = field.type.value_type.field(inner)
+        assert kind.endswith("?") == field.nullable, name
+        assert kind.split("<")[0].rstrip("?") in {str(field.type).split("<")[0], *_short(field)}
+    inner = [f"spans.{field.name}" for field in SCHEMA.field("spans").type.value_type]
+    at = SCHEMA.names.index("spans") + 1
+    assert names == [*SCHEMA.names[:at], *inner, *SCHEMA.names[at:]]
+
+
+def _short(field: object) -> set[str]:
+    """How the README writes Arrow's names of types."""
+    kind = str(getattr(field, "type", ""))
+    return {"float64"} if kind == "double" else {kind.split(", tz")[0]} | _timestamp(kind)
+
+
+def _timestamp(kind: str) -> set[str]:
+    return {"timestamp[us, UTC]"} if kind == "timestamp[us, tz=UTC]" else set()
+
+
+def test_the_stop_reasons_are_the_vocabulary() -> None:
+    rows = table_below("Words of `stop_reason`")
+    words = [word for row in rows for word in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(words) == sorted(StopReason)
+
+
+def test_the_options_are_the_command_s() -> None:
+    hints = typing.get_type_hints(build, include_extras=True)
+    wanted = {}
+    for name in inspect.signature(build).parameters:
+        (info,) = hints[name].__metadata__
+        if name == "paths":
+            continue
+        # Typer keeps the first name that an annotation gives as its default.
+        first = [info.default] if isinstance(info.default, str) else []
+        declared = [*first, *(info.param_decls or ())] or ["--" + name.replace("_", "-")]
+        wanted[next(d for d in declared if d.startswith("--"))] = info.help
+    found = {
+        re.search(r"--[a-z-]+", option)[0]: meaning  # type: ignore[index]
+        for option, meaning in table_below("## Options of `build`")
+    }
+    assert found == wanted
+
+
+def test_the_file_tree_is_the_checkout_s() -> None:
+    (tree,) = (block for block in blocks("") if "app.py" in block)
+    listed: list[str] = []
+    stack: list[str] = []
+    for line in tree.splitlines():
+        indent, name, about = re.fullmatch(r"( *)(\S+)\s*(.*)", line).groups()  # type: ignore[union-attr]
+        stack = [*stack[: len(indent) // 2], name]
+        if name.endswith(".py"):
+            listed.append("".join(stack))
+            assert about, f"{name}: what is it?"
+    files = subprocess.run(
+        ["find", "wmo_distill", "-name", "*.py"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    modules = [f for f in files if not f.endswith("/__init__.py")]
+    assert sorted(listed) == sorted([*modules, "wmo_distill/__init__.py"])
+
+
+def test_no_link_leads_nowhere() -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
