@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wmo_distill.errors import UsageError
+from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.scan import ATTEMPT_SQL, iter_records, passed_over, scan
 
@@ -216,3 +216,15 @@ def test_no_dataset_is_a_usage_error(tmp_path: Path) -> None:
     for read in (scan, iter_records, passed_over):
         with pytest.raises(UsageError, match="expected the manifest of a dataset"):
             read(tmp_path)
+
+
+@pytest.mark.parametrize("data", [None, b"", b"PAR1 and more"], ids=["gone", "empty", "text"])
+def test_a_damaged_part_is_named(tmp_path: Path, data: bytes | None) -> None:
+    write_dataset(tmp_path, [[trial("a")]])
+    part = tmp_path / "parts" / "part-00000.parquet"
+    part.unlink()
+    if data is not None:
+        part.write_bytes(data)
+    for read in (scan, lambda out: list(iter_records(out)), passed_over):
+        with pytest.raises(DistillError, match=r"part-00000\.parquet: expected a part as the"):
+            read(tmp_path)  # type: ignore[operator]

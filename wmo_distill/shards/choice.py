@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from wmo_distill.shards.decode import plain_list
+from wmo_distill.shards.part import read_part
 
 ATTEMPT_SQL = (
     "coalesce(attempt, dense_rank() OVER (PARTITION BY group_id "
@@ -113,8 +112,8 @@ def choose(parts: Sequence[Path]) -> Choice:
 
 def _rows(parts: Sequence[Path]) -> Iterator[dict[str, Any]]:
     for part in parts:
-        with pq.ParquetFile(part) as file:
-            for batch in file.iter_batches(columns=_COLUMNS):
+        for table in read_part(part, _COLUMNS):
+            for batch in table.to_batches():
                 columns = [plain_list(batch.column(name)) for name in _COLUMNS]
                 for values in zip(*columns, strict=True):
                     yield dict(zip(_COLUMNS, values, strict=True))

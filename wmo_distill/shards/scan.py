@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.choice import ATTEMPT_SQL, choose
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.manifest import read_manifest
+from wmo_distill.shards.part import read_part
 
 __all__ = ["ATTEMPT_SQL", "iter_records", "passed_over", "scan"]
 
@@ -53,15 +53,14 @@ def _records(
     parts: list[Path], attempts: dict[str, int | None], superseded: bool
 ) -> Iterator[TrialRecord]:
     for part in parts:
-        with pq.ParquetFile(part) as file:
-            for group in range(file.num_row_groups):
-                for record in decode(file.read_row_group(group)):
-                    if record.episode_id in attempts:
-                        attempt = attempts[record.episode_id]
-                        same = attempt == record.attempt
-                        yield record if same else replace(record, attempt=attempt)
-                    elif superseded:
-                        yield record
+        for table in read_part(part):
+            for record in decode(table):
+                if record.episode_id in attempts:
+                    attempt = attempts[record.episode_id]
+                    same = attempt == record.attempt
+                    yield record if same else replace(record, attempt=attempt)
+                elif superseded:
+                    yield record
 
 
 def _parts(out: Path | str) -> list[Path]:
