@@ -17,6 +17,8 @@ from wmo_distill.sources.rows import DAMAGED_IDS, IdRow, LogprobRow
 from wmo_distill.sources.window import WINDOW, Block, Remembered, Window
 
 _KEY = re.compile(rb'"(prompt_token_ids|completion_token_ids|logprobs)"')
+_OPENING = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*\[")
+_NEXT_ROW = re.compile(rb"[ \t\r\n]*(?:(,)[ \t\r\n]*\[|\])")
 _LONGEST_KEY = len(b'"completion_token_ids"')
 
 Row = IdRow | LogprobRow
@@ -60,18 +62,9 @@ class Scanner:
         pieces: list[bytes] = []
         lists: list[CutList] = []
         while (key := self._next_key(pieces)) is not None:
-            white = self._white()
-            if self.window.peek() != 58:  # ":"
-                pieces.append(white)
-                continue
-            self.window.pos += 1
-            white += b":" + self._white()
-            pieces.append(white)
-            if self.window.peek() != 91:  # "["
-                continue
-            self.window.pos += 1
-            pieces.append(b'"%b%d"' % (nonce.encode(), len(lists)))
-            lists.append(self._list(key))
+            if self._opens_list(pieces):
+                pieces.append(b'"%b%d"' % (nonce.encode(), len(lists)))
+                lists.append(self._list(key))
         return Skeleton(b"".join(pieces), nonce, lists)
 
     def _next_key(self, pieces: list[bytes]) -> str | None:
@@ -93,17 +86,23 @@ class Scanner:
                 window.pos = window.end
                 return None
 
-    def _white(self) -> bytes:
-        """Take white space."""
-        window, taken = self.window, b""
-        while True:
-            start = window.pos
-            data = window.block.data
-            while window.pos < window.end and data[window.pos] in WHITE:
-                window.pos += 1
-            taken += bytes(window.block.view[start : window.pos])
-            if window.pos < window.end or not window.refill():
-                return taken
+    def _opens_list(self, pieces: list[bytes]) -> bool:
+        """Take the colon and the bracket behind a key, if that is what follows."""
+        window = self.window
+        found = _OPENING.match(window.block.data, window.pos, window.end)
+        if found:
+            pieces.append(b":")
+            window.pos = found.end()
+            return True
+        # Something else follows, or the window ends here.
+        if window.peek() != 58:  # ":"
+            return False
+        pieces.append(b":")
+        window.pos += 1
+        if window.peek() != 91:  # "["
+            return False
+        window.pos += 1
+        return True
 
     def _list(self, key: str) -> CutList:
         """A list whose opening bracket is taken."""
@@ -114,20 +113,30 @@ class Scanner:
             return CutList(key, False, [])
         if byte != 91:
             return CutList(key, True, [self._row(key)])
-        rows: list[Row] = []
-        while True:
-            if window.peek() != 91:
-                raise NotFlat
-            window.pos += 1
+        window.pos += 1
+        rows = [self._row(key)]
+        while self._next_row():
             rows.append(self._row(key))
-            byte = window.peek()
-            if byte is None:
-                raise NotFlat
-            window.pos += 1
-            if byte == 93:
-                return CutList(key, False, rows)
-            if byte != 44:
-                raise NotFlat
+        return CutList(key, False, rows)
+
+    def _next_row(self) -> bool:
+        """Take what stands between two rows; False at the end of the list."""
+        window = self.window
+        found = _NEXT_ROW.match(window.block.data, window.pos, window.end)
+        if found:
+            window.pos = found.end()
+            return found[1] is not None
+        # Something else follows, or the window ends here.
+        byte = window.peek()
+        if byte not in (44, 93):  # "," and "]"
+            raise NotFlat
+        window.pos += 1
+        if byte == 93:
+            return False
+        if window.peek() != 91:  # "["
+            raise NotFlat
+        window.pos += 1
+        return True
 
     def _row(self, key: str) -> Row:
         """A flat list whose opening bracket is taken."""
