@@ -18,7 +18,7 @@ from wmo_distill.shards.lock import writer_lock
 from wmo_distill.shards.manifest import LedgerTotals, PartInfo
 from wmo_distill.shards.reading import Limits, Reading
 from wmo_distill.shards.roster import Roster, roster_of
-from wmo_distill.shards.staging import recover, staging
+from wmo_distill.shards.staging import drop_unnamed, recover, staging
 from wmo_distill.sources.discovery import Found, discover, places_of
 from wmo_distill.sources.state import unused_sinks
 from wmo_distill.summary import Summary
@@ -84,6 +84,8 @@ def build_with(
             recover(out)
         dataset = open_dataset(out, options.row_altering(), fresh=fresh)
         before = dataset.manifest
+        if before is not None and not dry_run:
+            drop_unnamed(out, (part.file for part in before.parts))
         found = discover(places, None if before is None else parent_of(before, places))
         roster = roster_of(
             dataset.rows, found, placed, sinks=options.sinks, keep_removed=keep_removed

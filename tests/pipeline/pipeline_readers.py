@@ -1,8 +1,10 @@
 """Readers with faults that no trial can cause; worker processes import them from here."""
 
+import errno
 import os
 import signal
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ from pipeline_trials import touch
 
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell
+from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.discovery import FoundTrial
 from wmo_distill.trials.read import read_trial_dir
 
@@ -40,4 +43,43 @@ def dying(found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] =
         os.kill(os.getpid(), signal.SIGKILL)
     if "kills" in found.root.name:
         os.kill(os.getpid(), signal.SIGKILL)
+    return read_trial_dir(found, options, cells)
+
+
+def counted(read: list[str]) -> Callable[..., ReadTrial]:
+    """Notes the names of the trials it reads; for this process only."""
+
+    def reader(
+        found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()
+    ) -> ReadTrial:
+        read.append(found.root.name)
+        return read_trial_dir(found, options, cells)
+
+    return reader
+
+
+def waiting(found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()) -> ReadTrial:
+    """At t4 leaves a sign beside the trial, and does not come to an end."""
+    if found.root.name == "t4":
+        (found.root.parent / "waiting").touch()
+        time.sleep(600)
+    return read_trial_dir(found, options, cells)
+
+
+def interrupted(
+    found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()
+) -> ReadTrial:
+    """The user presses Control-C."""
+    raise KeyboardInterrupt
+
+
+def full_disk(
+    found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()
+) -> ReadTrial:
+    """From here on the part writer finds no room."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    PartWriter.write = fail  # type: ignore[method-assign]
     return read_trial_dir(found, options, cells)

@@ -3,49 +3,20 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pipeline_datasets import SMALL, balanced, ledger, rows
 from pipeline_readers import dying, raising
 from pipeline_trials import make_job, make_steps, make_trial, put, result, snapshot
 
 from wmo_distill.errors import UsageError
 from wmo_distill.options import BuildOptions
-from wmo_distill.pipeline import Summary, build, build_with
+from wmo_distill.pipeline import build, build_with
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.shards.reading import Limits
-from wmo_distill.shards.verify import verify
 from wmo_distill.trials.read import read_trial_dir
-
-SMALL = Limits(part_bytes=3000, part_trials=3, process_bytes=0)
-
-
-def ledger(out: Path) -> dict[str, dict[str, Any]]:
-    rows = pq.read_table(out / "ledger.parquet").to_pylist()
-    return {row["path"]: row for row in rows}
-
-
-def rows(out: Path, *columns: str) -> list[Any]:
-    """The named columns of every row, in the order of the manifest's parts."""
-    found = []
-    for part in read_manifest(out).parts:
-        for row in pq.read_table(out / part.file, columns=list(columns)).to_pylist():
-            found.append(tuple(row.values()) if len(columns) > 1 else row[columns[0]])
-    return found
-
-
-def balanced(out: Path, summary: Summary) -> None:
-    """Every law that a dataset must obey."""
-    assert verify(out) == []
-    assert summary.found == summary.written + sum(summary.skipped.values())
-    assert summary.calls_found == summary.calls + sum(summary.calls_dropped.values())
-    assert summary.found == len(ledger(out))
-    assert summary.records == len(rows(out, "episode_id"))
-    assert {p.name for p in out.iterdir()} == {"manifest.json", "ledger.parquet", "parts"}
-
 
 # laws
 
@@ -76,7 +47,7 @@ def test_rows_are_in_order_of_path_then_step(tmp_path: Path) -> None:
     for name in ("b", "a-1", "a", "é", "B"):
         make_steps(tmp_path / "job" / name, "z", "m", "a")
     out = tmp_path / "out"
-    build_with(read_trial_dir, [tmp_path / "job"], out, limits=SMALL)
+    build_with(read_trial_dir, [tmp_path / "job"], out, workers=1, limits=SMALL)
     expected = [
         (f"job/{name}", step)
         for name in sorted(("b", "a-1", "a", "é", "B"), key=str.encode)
@@ -120,7 +91,7 @@ def test_a_reader_that_raises_costs_its_trial_alone(tmp_path: Path, workers: int
     assert summary.errors.keys() == {"job/raises-memory", "job/raises-recursion"}
     assert "MemoryError: too large (pipeline_readers.py:" in summary.errors["job/raises-memory"]
     before = snapshot(out)
-    assert build_with(raising, [tmp_path / "job"], out, limits=SMALL).read == 0
+    assert build_with(raising, [tmp_path / "job"], out, workers=1, limits=SMALL).read == 0
     assert snapshot(out) == before
 
 

@@ -1,7 +1,7 @@
 """The unit of work: consecutive trials read into one part, row by row."""
 
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -185,13 +185,18 @@ def _of_cells(
 def copy_rows(source: Path, part: PartWriter, paths: Iterable[str]) -> None:
     """Copy the rows of these trials from one part to another, a row group at a time."""
     kept = frozenset(paths)
+    for record in _rows_of(source):
+        if record.artifact_dir in kept:
+            part.write(record)
+
+
+def _rows_of(source: Path) -> Iterator[TrialRecord]:
     try:
         with pq.ParquetFile(source) as file:
             for group in range(file.num_row_groups):
-                for record in decode(file.read_row_group(group)):
-                    if record.artifact_dir in kept:
-                        part.write(record)
-    except pa.ArrowException as error:
+                table = file.read_row_group(group)
+                yield from decode(table)
+    except (pa.ArrowException, OSError) as error:
         first = str(error).partition("\n")[0]
         raise DistillError(
             f"{source}: expected a part as it was written, found: {first}; "
