@@ -331,12 +331,31 @@ def test_the_manifests_totals_add_up(out: Path, key: str, value: Any) -> None:
     assert any(fault.expected.startswith(key) for fault in faults)
 
 
-def test_the_options_decide_what_passes(tmp_path: Path) -> None:
-    write_dataset(tmp_path, [[lawful("a", reward=1.5, passed=True)]])
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        (lawful("a", reward=1.5), {"pass_at": 1.2, "reward_range": [0.0, 2.0]}),
+        (lawful("a", infra_failed=True), {"reward_files": True}),
+        (lawful("a", spans=(TokenSpan(0, [], [1]),)), {"salvage": False}),
+    ],
+)
+def test_the_options_decide_what_is_lawful(
+    tmp_path: Path, row: TrialRecord, options: dict[str, Any]
+) -> None:
+    write_dataset(tmp_path, [[row]])
+    assert len(verify(tmp_path)) > 0
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    manifest["options"] = {"pass_at": 1.2, "reward_range": [0.0, 2.0]}
+    manifest["options"] = options
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     assert verify(tmp_path) == []
+
+
+def test_options_that_are_none(out: Path) -> None:
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["options"] = {"reward_range": [0]}
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match=r"manifest\.json: options\.reward_range: "):
+        verify(out)
 
 
 def test_a_file_that_is_wrong_throughout_is_told_in_short(

@@ -17,7 +17,7 @@ from wmo_distill.shards.digest import MODULUS, row_digest
 from wmo_distill.shards.encode import stored_ids
 from wmo_distill.shards.laws import (
     Breach,
-    GradeRules,
+    Rules,
     count_breaches,
     grade_breaches,
     identity_breaches,
@@ -60,7 +60,7 @@ def differences(file: str, pairs: Iterable[tuple[str, Any, Any]]) -> Iterator[Fa
             yield Fault(file, None, f"{name} {expected}", str(found))
 
 
-def part_faults(out: Path, part: PartInfo, rules: GradeRules, seen: Seen) -> Iterator[Fault]:
+def part_faults(out: Path, part: PartInfo, rules: Rules, seen: Seen) -> Iterator[Fault]:
     path = out / part.file
     try:
         with open(path, "rb") as stream:
@@ -131,7 +131,7 @@ def _first_odd(file: pq.ParquetFile) -> str:
 
 
 def _batch_faults(
-    file: str, batch: pa.RecordBatch, rules: GradeRules, seen: Seen, real: _RowSums
+    file: str, batch: pa.RecordBatch, rules: Rules, seen: Seen, real: _RowSums
 ) -> Iterator[Fault]:
     first = real.rows
     spans = SpanColumns.of(batch.column("spans"))
@@ -150,11 +150,11 @@ def _row_breaches(
     row: dict[str, Any],
     spans: SpanColumns,
     at: int,
-    rules: GradeRules,
+    rules: Rules,
     seen: Seen,
     real: _RowSums,
 ) -> Iterator[Breach]:
-    breaches = [*word_breaches(row), *time_breaches(row), *span_breaches(row, spans, at)]
+    breaches = [*word_breaches(row), *time_breaches(row), *span_breaches(row, spans, at, rules)]
     yield from breaches
     yield from identity_breaches(row)
     yield from grade_breaches(row, rules)

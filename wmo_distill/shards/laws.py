@@ -6,7 +6,6 @@ anything builds a span from them.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, LogprobMode, SegmentKind, SpanSource, StopReason
@@ -29,14 +29,15 @@ class Breach(NamedTuple):
     found: str
 
 
-@dataclass(frozen=True, slots=True)
-class GradeRules:
-    """The options of the build that decide a built-in grade."""
+class Rules(BaseModel):
+    """The options of the build that decide what is lawful, under the names the manifest has."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     pass_at: float | None = None
-    low: float = 0.0
-    high: float = 1.0
+    reward_range: tuple[float, float] = (0.0, 1.0)
     reward_files: bool = False
+    salvage: bool = True
 
 
 _FIRST_TIME, _LAST_TIME = (
@@ -84,7 +85,7 @@ def identity_breaches(row: dict[str, Any]) -> Iterator[Breach]:
         yield Breach("artifact_dir relative to the manifest's parent", repr(path))
 
 
-def grade_breaches(row: dict[str, Any], rules: GradeRules) -> Iterator[Breach]:
+def grade_breaches(row: dict[str, Any], rules: Rules) -> Iterator[Breach]:
     """A finite reward; for the built-in grade also its range, `passed` and `infra_failed`."""
     reward, passed, rewards = row["reward"], row["passed"], row["rewards"]
     if reward is not None and not math.isfinite(reward):
@@ -101,8 +102,9 @@ def grade_breaches(row: dict[str, Any], rules: GradeRules) -> Iterator[Breach]:
         return  # a cell's grade is the caller's
     if tests is not None and tests["passed"] > tests["resolved"]:
         yield Breach("at most as many tests passed as resolved", str(tests))
-    if reward is not None and not rules.low <= reward <= rules.high:
-        yield Breach(f"reward in [{rules.low}, {rules.high}]", str(reward))
+    low, high = rules.reward_range
+    if reward is not None and not low <= reward <= high:
+        yield Breach(f"reward in [{low}, {high}]", str(reward))
     at = rules.pass_at
     expected = None if reward is None else (reward == 1.0 if at is None else reward >= at)
     if passed is not expected:
@@ -111,7 +113,9 @@ def grade_breaches(row: dict[str, Any], rules: GradeRules) -> Iterator[Breach]:
         yield Breach("no rewards where infra_failed", f"reward {reward}, {len(rewards)} rewards")
 
 
-def span_breaches(row: dict[str, Any], spans: SpanColumns, at: int) -> Iterator[Breach]:
+def span_breaches(
+    row: dict[str, Any], spans: SpanColumns, at: int, rules: Rules
+) -> Iterator[Breach]:
     """The lists of every call and their coding; `at` is the row's place in its batch."""
     kinds: Sequence[str] = row["segment_kinds"]
     if kinds and list(kinds) != ["main"] + ["subagent"] * (len(kinds) - 1):
@@ -138,7 +142,8 @@ def span_breaches(row: dict[str, Any], spans: SpanColumns, at: int) -> Iterator[
             prefix_len = 0
         elif prefix_len < sequence.size and suffix.size and sequence[prefix_len] == suffix[0]:
             yield Breach(f"{where}: the longest common prefix", f"prefix_len {prefix_len}")
-        if prefix_len + suffix.size == 0:
+        # The reference, and so a build without salvage, keeps a call with an empty prompt.
+        if prefix_len + suffix.size == 0 and rules.salvage:
             yield Breach(f"{where}: a prompt", "no ids")
         new = suffix if sampled is None else np.concatenate([suffix, sampled])
         if new.size and int(new.min()) < 0:

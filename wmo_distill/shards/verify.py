@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
+from wmo_distill.errors import UsageError
 from wmo_distill.shards.faults import Fault, Seen, differences, part_faults
-from wmo_distill.shards.laws import GradeRules
+from wmo_distill.shards.laws import Rules
 from wmo_distill.shards.manifest import Manifest, Totals, dataset_hash, read_manifest
 from wmo_distill.shards.schema import (
     LEDGER_FILE,
@@ -33,8 +35,9 @@ def verify(out: Path | str) -> list[Fault]:
     manifest = read_manifest(out)
     seen = Seen()
     faults: list[Fault] = []
+    rules = _rules(out, manifest)
     for part in manifest.parts:
-        found = part_faults(out, part, _rules(manifest), seen)
+        found = part_faults(out, part, rules, seen)
         faults += islice(found, FAULTS_A_FILE)
         if next(found, None) is not None:
             rest = 1 + sum(1 for _ in found)
@@ -45,10 +48,15 @@ def verify(out: Path | str) -> list[Fault]:
     return faults
 
 
-def _rules(manifest: Manifest) -> GradeRules:
-    options = manifest.options
-    low, high = options.get("reward_range") or (0.0, 1.0)
-    return GradeRules(options.get("pass_at"), low, high, bool(options.get("reward_files")))
+def _rules(out: Path, manifest: Manifest) -> Rules:
+    try:
+        return Rules.model_validate(manifest.options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(
+            f"{out / MANIFEST_FILE}: options.{first['loc'][0]}: {first['msg']}, "
+            f"found {first['input']!r:.80}; restore the file, or build again with --fresh"
+        ) from None
 
 
 def _stray_files(out: Path, manifest: Manifest) -> Iterator[Fault]:
