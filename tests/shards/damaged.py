@@ -1,0 +1,61 @@
+"""Datasets that break a law on disk, where records in memory could not."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wmo_distill.records import TrialRecord
+from wmo_distill.shards.encode import encode
+from wmo_distill.shards.schema import SCHEMA
+from wmo_distill.shards.verify import verify
+from wmo_distill.shards.writer import parquet_writer
+from wmo_distill.tokens import TokenSpan, as_ids
+
+from .generated import lawful, write_dataset
+
+PART = "parts/part-00000.parquet"
+
+
+def told(out: Path) -> str:
+    return "\n".join(map(str, verify(out)))
+
+
+def after(
+    before: TokenSpan | None, call: int, prefix_len: int, suffix: list[int], *sampled: list[int]
+) -> TokenSpan:
+    return TokenSpan.after(before, call, prefix_len, as_ids(suffix), *map(as_ids, sampled))
+
+
+def rewritten(out: Path, rows: list[TrialRecord]) -> None:
+    """Write rows that break laws: totals are taken only of rows that let themselves be counted."""
+    write_dataset(out, [[lawful("0")]])
+    with parquet_writer(out / PART) as writer:
+        writer.write_table(encode(rows))
+
+
+def edit_table(out: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    with pq.ParquetFile(out / PART) as file:
+        table = file.read()
+    with parquet_writer(out / PART) as writer:
+        writer.write_table(change(table))
+
+
+def set_column(name: str, values: list[Any]) -> Callable[[pa.Table], pa.Table]:
+    i = SCHEMA.get_field_index(name)
+    return lambda table: table.set_column(
+        i, SCHEMA.field(i), pa.array(values, SCHEMA.field(i).type)
+    )
+
+
+def change_span(field: str, value: Any) -> Callable[[pa.Table], pa.Table]:
+    """The table with a field of the first row's second span changed."""
+
+    def change(table: pa.Table) -> pa.Table:
+        rows = table["spans"].to_pylist()
+        rows[0][1][field] = value
+        return set_column("spans", rows)(table)
+
+    return change

@@ -1,0 +1,184 @@
+"""Each law of a row: kept by lawful rows, and told where it is broken."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from wmo_distill.issues import Issue
+from wmo_distill.records import GradedTests, SegmentKind, TrialRecord
+from wmo_distill.shards.verify import verify
+from wmo_distill.tokens import TokenSpan, as_ids
+
+from .damaged import PART, after, change_span, edit_table, rewritten, set_column, told
+from .generated import lawful, long_chat, write_dataset
+
+MAIN = (SegmentKind.MAIN,)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    write_dataset(tmp_path, [[lawful("a"), lawful("b", spans=())], [lawful("c")]])
+    return tmp_path
+
+
+def test_a_lawful_dataset_has_no_faults(tmp_path: Path) -> None:
+    odd = TokenSpan(4, [1, 2], [3, 4], [float("nan"), -1.0])
+    tests = GradedTests(passed=1, resolved=2, unresolved=0)
+    rows = [
+        lawful("plain"),
+        lawful("spanless", spans=()),
+        lawful("failed", reward=0.0, passed=False, tests=tests),
+        lawful("ungraded", reward=None, passed=None, rewards={}, infra_failed=True),
+        lawful("cell", attempt=3, reward=0.5, passed=True, infra_failed=True),
+        lawful("edited", spans=(TokenSpan(0, [1, 2, 3], [4]), odd, TokenSpan(9, [1, 2], None))),
+        lawful(
+            "helpers",
+            spans=(TokenSpan(0, [7], [8], segment=1), TokenSpan(0, [7, 8], [9], segment=2)),
+            segment_kinds=(SegmentKind.MAIN, SegmentKind.SUBAGENT, SegmentKind.SUBAGENT),
+        ),
+        lawful("step", episode_id="step/s", step_name="s", step_index=0),
+        lawful("x", trial_id=None, episode_id="path:job/x"),
+        lawful("issues", issues=(Issue.CALL_UNPLACED, Issue.CALL_UNPLACED, Issue.LISTS_MISALIGNED)),
+    ]  # fmt: skip
+    write_dataset(tmp_path, [rows, [], [lawful("last")]])
+    assert verify(tmp_path) == []
+
+
+def spans(*listed: TokenSpan) -> dict[str, Any]:
+    return {"spans": listed}
+
+
+FIRST = TokenSpan(0, [1, 2], [3])
+
+
+ROWS: list[tuple[dict[str, Any], str]] = [
+    ({"stop_reason": "gave_up"}, "found 'gave_up'"),
+    ({"issues": (Issue.TURNS_MISSING, Issue.DETAILS_NULL)}, "issues sorted"),
+    ({"issues": ("no_such_issue",)}, "found 'no_such_issue'"),
+    ({"completion": "half"}, "found 'half'"),
+    ({"segment_kinds": ()}, "a segment of segment_kinds"),
+    ({"segment_kinds": (SegmentKind.SUBAGENT,)}, "segment_kinds main, then subagent"),
+    ({"segment_kinds": MAIN * 2}, "segment_kinds main, then subagent"),
+    ({"span_source": "none"}, "no spans with span_source none"),
+    ({"episode_id": "z"}, "episode_id a"),
+    ({"step_name": "s"}, "episode_id a…/s"),
+    ({"trial_id": None}, "episode_id path:"),
+    ({"artifact_dir": "/root/a"}, "artifact_dir relative"),
+    ({"artifact_dir": "../a"}, "artifact_dir relative"),
+    ({"reward": float("nan")}, "reward finite"),
+    ({"reward": 2.0, "passed": False}, "reward in [0.0, 1.0]"),
+    ({"passed": False}, "passed True for reward 1.0"),
+    ({"passed": None}, "passed True for reward 1.0"),
+    ({"reward": 0.5}, "passed False for reward 0.5"),
+    ({"reward": None}, "passed None for reward None"),
+    ({"infra_failed": True}, "no rewards where infra_failed"),
+    ({"tests": GradedTests(passed=3, resolved=2, unresolved=0)}, "at most as many tests passed"),
+    ({"compactions": (4, 2)}, "compactions ascending"),
+    (spans(FIRST, TokenSpan(0, [1, 2, 3], [4])), "a call_index above 0"),
+    (spans(TokenSpan(-1, [1], [4])), "a call_index above -1"),
+    (spans(after(None, 0, 1, [1], [2])), "a prefix_len in [0, 0]"),
+    (spans(FIRST, after(FIRST, 1, 4, [1])), "a prefix_len in [0, 3]"),
+    (spans(FIRST, after(FIRST, 1, -1, [1])), "a prefix_len in [0, 3]"),
+    (spans(FIRST, after(FIRST, 1, 1, [2, 3])), "longest common prefix"),
+    (spans(FIRST, after(FIRST, 1, 2, [3])), "longest common prefix"),
+    (spans(TokenSpan(0, [], [4])), "a prompt, found no ids"),
+    (spans(TokenSpan(0, [1], [2], segment=1)), "a segment of segment_kinds"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), ROWS)
+def test_each_law_of_a_row(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    """One unlawful row between two lawful ones: the file and the row are named."""
+    row = lawful("a", **changes)
+    file = tmp_path / PART
+    rewritten(tmp_path, [lawful("0"), row, lawful("z0")])
+    faults = [fault for fault in verify(tmp_path) if fault.row is not None]
+    assert faults, file
+    assert {(fault.file, fault.row) for fault in faults} == {(PART, 1)}
+    assert any(message in str(fault) for fault in faults), faults
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_calls", 4), ("fragments", 2), ("input_tokens", 11), ("output_tokens", 11),
+        ("total_tokens", 25), ("prompt_tokens", 37), ("subagent_tokens", 1), ("expansion", 1.5),
+        ("expansion", None),
+    ],
+)  # fmt: skip
+def test_counts_follow_from_the_spans(out: Path, name: str, value: Any) -> None:
+    with pq.ParquetFile(out / PART) as file:
+        old = file.read()[name].to_pylist()
+    edit_table(out, set_column(name, [value, old[1]]))
+    faults = [f for f in verify(out) if f.row is not None]
+    assert [(f.row, f.found) for f in faults] == [(0, str(value))]
+    assert faults[0].expected.startswith(f"{name} {old[0]}")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("prompt_suffix", [1, -5], "ids in [0, 2^31), found -5"),
+        ("sampled_token_ids", [-1, 2, 3, 4], "ids in [0, 2^31), found -1"),
+        ("sampled_token_ids", [1, 2], "2 log-probabilities, found 4"),
+        ("sampled_token_ids", None, "0 log-probabilities, found 4"),
+        ("sampled_logprobs", [-1.0] * 5, "4 log-probabilities, found 5"),
+        ("sampled_logprobs", [-1.0, float("nan"), None, -1.0], "finite log-probabilities or null"),
+        ("sampled_logprobs", [-1.0, float("-inf"), -1.0, -1.0], "finite log-probabilities"),
+        ("segment", -1, "a segment of segment_kinds"),
+        ("prefix_len", 2**31 - 1, "a prefix_len in [0, 8]"),
+    ],
+)
+def test_lists_on_disk(out: Path, field: str, value: Any, message: str) -> None:
+    """Faults that no record in memory can have."""
+    edit_table(out, change_span(field, value))
+    assert message in told(out)
+    assert f"{PART}, row 0: " in told(out)
+
+
+@pytest.mark.parametrize("passed", [None, -1])
+def test_half_a_report_of_tests(out: Path, passed: int | None) -> None:
+    report = {"passed": passed, "resolved": 1, "unresolved": 0}
+    edit_table(out, set_column("tests", [report, None]))
+    assert f"{PART}, row 0: expected tests null or three counts" in told(out)
+
+
+@pytest.mark.parametrize("moment", [-(2**63), 2**63 - 1])
+def test_a_time_beyond_the_calendar(out: Path, moment: int) -> None:
+    edit_table(out, set_column("started_at", [moment, None]))
+    assert f"{PART}, row 0: expected started_at in the years 1 to 9999" in told(out)
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        (lawful("a", reward=1.5), {"pass_at": 1.2, "reward_range": [0.0, 2.0]}),
+        (lawful("a", infra_failed=True), {"reward_files": True}),
+        (lawful("a", spans=(TokenSpan(0, [], [1]),)), {"salvage": False}),
+    ],
+)
+def test_the_options_decide_what_is_lawful(
+    tmp_path: Path, row: TrialRecord, options: dict[str, Any]
+) -> None:
+    write_dataset(tmp_path, [[row]])
+    assert len(verify(tmp_path)) > 0
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["options"] = options
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert verify(tmp_path) == []
+
+
+def test_a_long_chat_is_checked_whole(tmp_path: Path) -> None:
+    chat = list(long_chat(30, 20))
+    write_dataset(tmp_path, [[lawful("a", spans=tuple(chat))]])
+    assert verify(tmp_path) == []
+    last = chat[-1]
+    chat[-1] = TokenSpan.after(
+        chat[-2], last.call_index, last.prompt_len - 21, last.prompt_token_ids[-21:], as_ids([1])
+    )
+    rewritten(tmp_path, [replace(lawful("a"), spans=tuple(chat))])
+    assert "span 29 (segment 0, call 29): the longest common prefix" in told(tmp_path)
