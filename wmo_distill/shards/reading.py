@@ -33,7 +33,7 @@ class Limits:
 
     part_bytes: int = PART_BYTES
     part_trials: int = PART_TRIALS
-    process_bytes: int = 64_000_000
+    process_bytes: int = 1_000_000_000
 
 
 @dataclass(slots=True)
