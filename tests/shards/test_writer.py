@@ -173,7 +173,7 @@ def test_the_ledgers_dictionaries_are_of_strings_only(tmp_path: Path) -> None:
 def test_a_fault_while_closing_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(records: object) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(writer, "encode", full)

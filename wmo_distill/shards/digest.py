@@ -13,16 +13,23 @@ from wmo_distill.shards.encode import deltas, row_values, text
 MODULUS = 2**256
 
 
-def row_digest(record: TrialRecord) -> bytes:
-    """SHA-256 over the row that this record becomes."""
-    digest = hashlib.sha256()
-    _update(digest, row_values(record))
+def row_digest(record: TrialRecord, values: dict[str, Any] | None = None) -> bytes:
+    """SHA-256 over the row that this record becomes; `values` are its `row_values` where known."""
+    heads: list[list[Any]] = []
+    arrays: list[NDArray[Any] | None] = []
     for span, (prefix_len, suffix) in zip(record.spans, deltas(record.spans), strict=True):
+        lists = (suffix, span.sampled_token_ids, _one_nan(span.sampled_logprobs))
+        sizes = [None if array is None else array.size for array in lists]
         words = [text(span.finish_reason), text(span.extra)]
-        _update(digest, [span.segment, span.call_index, prefix_len, *words])
-        _update_array(digest, suffix)
-        _update_array(digest, span.sampled_token_ids)
-        _update_array(digest, _one_nan(span.sampled_logprobs))
+        heads.append([span.segment, span.call_index, prefix_len, *sizes, *words])
+        arrays += lists
+    # The sizes of all arrays come first, so their bytes need no marks between them.
+    digest = hashlib.sha256()
+    head = [row_values(record) if values is None else values, heads]
+    digest.update(json.dumps(head, sort_keys=True, separators=(",", ":")).encode())
+    for array in arrays:
+        if array is not None:
+            digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
     return digest.digest()
 
 
@@ -31,17 +38,3 @@ def _one_nan(logprobs: NDArray[np.float64] | None) -> NDArray[np.float64] | None
     if logprobs is None or bool(np.isfinite(logprobs).all()):
         return logprobs
     return np.where(np.isfinite(logprobs), logprobs, np.nan)
-
-
-def _update(digest: Any, value: Any) -> None:
-    data = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-    digest.update(b"%d:" % len(data))
-    digest.update(data)
-
-
-def _update_array(digest: Any, array: NDArray[Any] | None) -> None:
-    if array is None:
-        digest.update(b"-")
-        return
-    digest.update(b"%d:" % array.size)
-    digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")))

@@ -7,6 +7,7 @@ counted it as an issue, and writing never fails on it.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -109,32 +110,43 @@ _CONVERT: dict[pa.DataType, Callable[[Any], Any]] = {
     TESTS: _tests,
 }
 _EMPTY: dict[pa.DataType, Any] = {TEXT: "", INT32: 0, INT64: 0, BOOL: False}
-_HOLDER: dict[Group, Callable[[TrialRecord], Any]] = {
-    Group.SAMPLING: lambda record: record.sampled_with,
-    Group.COUNTS: lambda record: record.counts,
-}
 _PLAIN = tuple(column for column in COLUMNS if column.name != "spans")
+
+
+def _getter(column: Column) -> Callable[[TrialRecord], Any]:
+    """Takes a column's value from where a record holds it."""
+    holder = {Group.SAMPLING: "sampled_with.", Group.COUNTS: "counts."}.get(column.group, "")
+    return attrgetter(f"{holder}{column.name}")
+
+
+_READ = tuple(
+    (
+        column.name,
+        _getter(column),
+        _CONVERT[column.type],
+        None if column.nullable else _EMPTY.get(column.type),
+    )
+    for column in _PLAIN
+)
 
 
 def row_values(record: TrialRecord) -> dict[str, Any]:
     """Every column but `spans` as plain values that fit it; times in microseconds since 1970."""
-    return {column.name: _value(column, record) for column in _PLAIN}
+    values = {}
+    for name, get, convert, empty in _READ:
+        value = convert(get(record))
+        values[name] = empty if value is None else value
+    if record.stop_reason is None:
+        values["stop_reason"] = "unknown"
+    return values
 
 
-def _value(column: Column, record: TrialRecord) -> Any:
-    holder = _HOLDER.get(column.group)
-    value = getattr(holder(record) if holder else record, column.name)
-    if column.name == "stop_reason" and value is None:
-        return "unknown"
-    converted = _CONVERT[column.type](value)
-    if converted is None and not column.nullable:
-        return _EMPTY[column.type]
-    return converted
-
-
-def encode(records: Sequence[TrialRecord]) -> pa.Table:
-    """One row a record, in the declared schema."""
-    rows = [row_values(record) for record in records]
+def encode(
+    records: Sequence[TrialRecord], rows: Sequence[dict[str, Any]] | None = None
+) -> pa.Table:
+    """One row a record, in the declared schema; `rows` are their `row_values` where known."""
+    if rows is None:
+        rows = [row_values(record) for record in records]
     arrays = {
         column.name: pa.array([row[column.name] for row in rows], column.type) for column in _PLAIN
     }

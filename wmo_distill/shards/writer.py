@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,12 +15,12 @@ from wmo_distill.files import whole_file
 from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.digest import MODULUS, row_digest
-from wmo_distill.shards.encode import deltas, encode, stored_ids
+from wmo_distill.shards.encode import deltas, encode, row_values, stored_ids
 from wmo_distill.shards.manifest import PartInfo, Totals
 from wmo_distill.shards.schema import PARTS_DIR, SCHEMA, TEXT
 from wmo_distill.tokens import TokenSpan
 
-GROUP_TOKENS = 2_000_000
+GROUP_TOKENS = 1_000_000
 GROUP_EXTRA_BYTES = 256_000_000
 GROUP_ROWS = 10_000
 """Bounds the memory of rows that hold no tokens."""
@@ -78,6 +79,7 @@ class PartWriter:
         self._temporary: Path | None = None
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[TrialRecord] = []
+        self._values: list[dict[str, Any]] = []
         self._tokens = self._extra = 0
         self._rows = self._all_tokens = self._row_sum = 0
         self._totals = Totals()
@@ -104,19 +106,22 @@ class PartWriter:
             or len(self._waiting) >= GROUP_ROWS
         ):
             self._flush()
+        values = row_values(record)
         self._waiting.append(record)
+        self._values.append(values)
         self._tokens += tokens
         self._extra += extra
         self._all_tokens += tokens
         self._rows += 1
-        self._row_sum = (self._row_sum + int.from_bytes(row_digest(record))) % MODULUS
+        self._row_sum = (self._row_sum + int.from_bytes(row_digest(record, values))) % MODULUS
         self._totals = Totals.sum([self._totals, Totals.of(record)])
         return record
 
     def _flush(self) -> None:
         if self._waiting:
-            self._open().write_table(encode(self._waiting), row_group_size=len(self._waiting))
-        self._waiting = []
+            table = encode(self._waiting, self._values)
+            self._open().write_table(table, row_group_size=len(self._waiting))
+        self._waiting, self._values = [], []
         self._tokens = self._extra = 0
 
     def close(self) -> PartInfo:
