@@ -162,9 +162,7 @@ def _works(
             trial = by_place.get(os.path.realpath(cell.root))
             trial = trial or found_at(cell.root, found.parent)
         path = cell.name if trial is None else trial.path
-        if trials.setdefault(path, trial) is None and trial is not None:
-            trial = None
-        if (trials[path] is None) != (cell.root is None):
+        if (trials.setdefault(path, trial) is None) != (trial is None):
             raise UsageError(
                 f"cell {position} (task {cell.cell.task_id!r}, attempt {cell.cell.attempt}): "
                 f"artifact_dir: expected a trial that no other cell means, found {path!r}, the "
