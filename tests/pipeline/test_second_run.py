@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,7 @@ from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline import build, build_with
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.reading import Limits
+from wmo_distill.shards.verify import verify
 from wmo_distill.trials.read import read_trial_dir
 
 # laws
@@ -391,3 +393,30 @@ def test_a_damaged_dataset_is_an_error_and_fresh_builds_it_anew(tmp_path: Path) 
         summary = build([job], out, fresh=True)
         balanced(out, summary)
         assert summary.written == 2
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        (("ledger", "sha256"), "0" * 64, "ledger.parquet: expected the ledger that belongs"),
+        (("options", "cells"), [], "options.cells: expected digests by path"),
+        (("parts",), [], "parts: List should have at least 1 item"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_told(
+    tmp_path: Path, where: tuple[str, ...], value: Any, message: str
+) -> None:
+    make_job(tmp_path / "jobs/a", "t1")
+    out = tmp_path / "out"
+    build([tmp_path / "jobs"], out)
+    manifest = json.loads((out / "manifest.json").read_text())
+    place = manifest
+    for key in where[:-1]:
+        place = place[key]
+    place[where[-1]] = value
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match=message) as told:
+        build([tmp_path / "jobs"], out)
+    assert "--fresh" in str(told.value)
+    build([tmp_path / "jobs"], out, fresh=True)
+    assert verify(out) == []

@@ -24,6 +24,7 @@ from wmo_distill.records import (
     StopReason,
     TrialRecord,
 )
+from wmo_distill.shards.ledger import ledger_info
 from wmo_distill.shards.manifest import (
     LedgerTotals,
     Manifest,
@@ -207,7 +208,9 @@ def lawful(name: str, **changes: Any) -> TrialRecord:
     return replace(record, **changes)
 
 
-def write_dataset(out: Path, parts: Sequence[Sequence[TrialRecord]]) -> Manifest:
+def write_dataset(
+    out: Path, parts: Sequence[Sequence[TrialRecord]], options: dict[str, Any] | None = None
+) -> Manifest:
     """A dataset of these parts with its ledger, written as a build would."""
     (out / PARTS_DIR).mkdir(parents=True, exist_ok=True)
     infos: list[PartInfo] = []
@@ -237,8 +240,9 @@ def write_dataset(out: Path, parts: Sequence[Sequence[TrialRecord]]) -> Manifest
     manifest = Manifest(
         parent="/somewhere",
         inputs=["job"],
-        options={},
+        options=options or {},
         parts=infos,
+        ledger=ledger_info(out / LEDGER_FILE, len(ledger)),
         totals=LedgerTotals(
             **totals.model_dump(),
             found=len(ledger),

@@ -34,7 +34,7 @@ def test_the_hash_is_of_the_rows(tmp_path: Path) -> None:
     others = {hash_of([a, b]), hash_of([a, b, c, c]), hash_of([a, b, lawful("c", note="x")])}
     assert one not in others
     assert len(others) == 3
-    assert hash_of() == dataset_hash([])
+    assert hash_of([]) == dataset_hash([])
 
 
 def test_totals_add_up() -> None:
@@ -77,6 +77,14 @@ def test_what_a_reader_is_told(tmp_path: Path, data: bytes | None, message: str)
 def test_an_unfinished_build_is_called_one(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     with pytest.raises(UsageError, match="an unfinished build"):
+        read_manifest(tmp_path)
+
+
+def test_there_is_always_a_part(tmp_path: Path) -> None:
+    write_dataset(tmp_path, [[]])
+    file = tmp_path / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"parts": []}))
+    with pytest.raises(UsageError, match="parts: List should have at least 1 item"):
         read_manifest(tmp_path)
 
 

@@ -181,3 +181,32 @@ def test_a_fault_says_where_expected_found() -> None:
 def test_no_dataset_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected the manifest of a dataset"):
         verify(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parent": "/elsewhere"},
+        {"inputs": []},
+        {"tool_version": "0"},
+        {"slow_reads": 1},
+        {"options": {"max_turns": 3}},
+        {"seal": "0"},
+    ],
+)
+def test_what_only_the_manifest_says_is_sealed(out: Path, change: dict[str, Any]) -> None:
+    value = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps(dict(reversed(value.items()))))
+    assert verify(out) == []  # neither order nor spacing says anything
+    (out / "manifest.json").write_text(json.dumps(value | change))
+    (fault,) = verify(out)
+    assert str(fault).startswith("manifest.json: expected the seal of what it says")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"mtime_ns": 3}, {"bytes": 0}, {"trial_id": "z"}, {"trial_name": None}, {"reasons": ["x"]}],
+)
+def test_the_ledger_is_the_manifests(out: Path, change: dict[str, Any]) -> None:
+    edit_ledger(out, lambda rows: rows[1].update(change))
+    assert "ledger.parquet: expected sha256 as in the manifest" in told(out)

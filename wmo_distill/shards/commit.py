@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wmo_distill.errors import DistillError
+from wmo_distill.files import sync_directory
 from wmo_distill.shards.batch import copy_rows
 from wmo_distill.shards.dataset import CELLS_OPTION, Dataset
 from wmo_distill.shards.ledger import LedgerRow, write_ledger
@@ -64,12 +65,14 @@ def stage(
         replace(row, part=parts.names[row.part]) if row.part is not None else row
         for row in roster.rows.values()
     ]
+    ledger = write_ledger(place / LEDGER_FILE, rows)
     calls_found += sum(roster.calls_found.get(row.path, 0) for row in rows if row.written)
     manifest = Manifest(
         parent=origin.parent,
         inputs=sorted({*origin.inputs, *(before.inputs if before else ())}, key=str.encode),
         options={**origin.options, **_cells(rows)},
         parts=parts.kept,
+        ledger=ledger,
         totals=LedgerTotals(
             **Totals.sum(part.totals for part in parts.kept).model_dump(),
             found=len(rows),
@@ -82,7 +85,7 @@ def stage(
         dataset_hash=dataset_hash(parts.kept),
     )
     _check_balance(manifest, rows)
-    write_ledger(place / LEDGER_FILE, rows)
+    sync_directory(place / PARTS_DIR)
     write_manifest(place, manifest)
     return manifest
 

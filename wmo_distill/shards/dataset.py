@@ -61,7 +61,7 @@ def open_dataset(out: Path, options: Mapping[str, Any], *, fresh: bool) -> Datas
     manifest = read_manifest(out)
     _check_options(out, manifest.options, options)
     _check_parts(out, manifest)
-    rows = read_ledger(out, manifest.options.get(CELLS_OPTION, {}))
+    rows = read_ledger(out, manifest.ledger, _cells_before(out, manifest))
     named = {part.file for part in manifest.parts}
     lost = next((row.path for row in rows.values() if row.written and row.part not in named), None)
     if lost is not None or len(rows) != manifest.totals.found:
@@ -93,6 +93,16 @@ def _check_options(out: Path, before: Mapping[str, Any], now: Mapping[str, Any])
                 f"the builds before, found {_told(name, now.get(name))}; give the same, or build "
                 "all anew with --fresh"
             )
+
+
+def _cells_before(out: Path, manifest: Manifest) -> Mapping[str, str]:
+    cells = manifest.options.get(CELLS_OPTION, {})
+    if isinstance(cells, dict):
+        return cells
+    raise UsageError(
+        f"{out / MANIFEST_FILE}: options.{CELLS_OPTION}: expected digests by path, "
+        f"found {cells!r:.80}; restore the file, or build again with --fresh"
+    )
 
 
 def _told(name: str, value: Any) -> str:

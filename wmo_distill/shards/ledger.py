@@ -1,5 +1,6 @@
 """The ledger: one row a trial found, what became of it, and the state its files had."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 
 from wmo_distill.errors import UsageError
 from wmo_distill.files import whole_file
+from wmo_distill.shards.manifest import LedgerInfo
 from wmo_distill.shards.schema import LEDGER_FILE, LEDGER_SCHEMA, Outcome
 from wmo_distill.shards.writer import parquet_writer
 from wmo_distill.sources.state import TrialState
@@ -53,8 +55,8 @@ class LedgerRow:
         return not self.state.bytes and not self.state.mtime_ns and bool(self.cells)
 
 
-def write_ledger(path: Path, rows: Iterable[LedgerRow]) -> None:
-    """All rows, in order of path."""
+def write_ledger(path: Path, rows: Iterable[LedgerRow]) -> LedgerInfo:
+    """All rows, in order of path; gives what the manifest says of the file."""
     ordered = sorted(rows, key=lambda row: row.path.encode())
     columns = {
         "path": [row.path for row in ordered],
@@ -74,15 +76,25 @@ def write_ledger(path: Path, rows: Iterable[LedgerRow]) -> None:
     with whole_file(path) as temporary, parquet_writer(temporary, LEDGER_SCHEMA) as writer:
         if table.num_rows:
             writer.write_table(table)
+    return ledger_info(path, table.num_rows)
 
 
-def read_ledger(out: Path, cells: Mapping[str, str]) -> dict[str, LedgerRow]:
-    """The rows of a dataset's ledger by path; UsageError where it cannot be read.
+def ledger_info(path: Path, rows: int) -> LedgerInfo:
+    """What a manifest says of a ledger of so many rows."""
+    data = path.read_bytes()
+    return LedgerInfo(rows=rows, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+def read_ledger(out: Path, info: LedgerInfo, cells: Mapping[str, str]) -> dict[str, LedgerRow]:
+    """The rows of a dataset's ledger by path; UsageError where it is not the manifest's.
 
     `cells` are the digests that the manifest holds.
     """
     file = out / LEDGER_FILE
     try:
+        sha256 = ledger_info(file, info.rows).sha256
+        if sha256 != info.sha256:
+            raise ValueError(f"another file, of SHA-256 {sha256[:16]}…, not {info.sha256[:16]}…")
         with pq.ParquetFile(file) as opened:
             table = opened.read(columns=LEDGER_SCHEMA.names).cast(LEDGER_SCHEMA)
         table.validate(full=True)

@@ -15,6 +15,7 @@ from wmo_distill.records import TrialRecord
 from wmo_distill.shards.schema import MANIFEST_FILE, PARTS_DIR, SCHEMA_VERSION
 
 TOOL = "wmo-distill"
+SEAL = "seal"
 _PART_NAME = rf"^{PARTS_DIR}/[^/\\]+\.parquet$"
 
 
@@ -113,6 +114,14 @@ class LedgerTotals(Totals):
     calls_found: int = 0
 
 
+class LedgerInfo(_Model):
+    """The file of the ledger."""
+
+    rows: int = Field(ge=0)
+    bytes: int = Field(ge=0)
+    sha256: str
+
+
 class Manifest(_Model):
     """What a dataset consists of; holds no time of the build, worker count or duration."""
 
@@ -124,7 +133,8 @@ class Manifest(_Model):
     inputs: list[str]
     """The PATHs of the builds, relative to the parent."""
     options: dict[str, Any]
-    parts: list[PartInfo]
+    parts: list[PartInfo] = Field(min_length=1)
+    ledger: LedgerInfo
     totals: LedgerTotals
     slow_reads: int = 0
     dataset_hash: str
@@ -151,14 +161,46 @@ def dataset_hash(parts: Iterable[PartInfo]) -> str:
 
 
 def write_manifest(out: Path, manifest: Manifest) -> None:
-    """Put the manifest in its place, whole."""
-    text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    """Put the manifest in its place, whole, with a seal over all that it says."""
+    value = manifest.model_dump(mode="json")
+    text = json.dumps({**value, SEAL: _seal(value)}, indent=2, ensure_ascii=False)
     with whole_file(out / MANIFEST_FILE) as temporary:
         temporary.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
 
 
+def _seal(value: dict[str, Any]) -> str:
+    """SHA-256 over a manifest's values, whatever the order and the spacing of its text."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def seal_differs(out: Path) -> tuple[str, str] | None:
+    """(the seal that the values of a manifest have, the seal in it) where they differ."""
+    value = _read(out)
+    found = value.pop(SEAL, None)
+    expected = _seal(value)
+    return None if found == expected else (expected, str(found))
+
+
 def read_manifest(out: Path) -> Manifest:
     """The manifest of a dataset; UsageError where there is none that this version can read."""
+    file = out / MANIFEST_FILE
+    value = _read(out)
+    value.pop(SEAL, None)
+    try:
+        return Manifest.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"{file}: {where}: {first['msg']}; expected it as it was written, "
+            f"found {first['input']!r:.80}; "
+            f"restore the file, or build again with `{TOOL} build --fresh`"
+        ) from None
+
+
+def _read(out: Path) -> dict[str, Any]:
+    """The values of a manifest of this version."""
     file = out / MANIFEST_FILE
     try:
         data = file.read_bytes()
@@ -190,12 +232,4 @@ def read_manifest(out: Path) -> Manifest:
             f"{value.get('schema_version')!r} (written by {TOOL} {value.get('tool_version')}); "
             f"use that version, or build again with `{TOOL} build --fresh`"
         )
-    try:
-        return Manifest.model_validate(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(
-            f"{file}: {where}: {first['msg']}, found {first['input']!r:.80}; "
-            f"restore the file, or build again with `{TOOL} build --fresh`"
-        ) from None
+    return value

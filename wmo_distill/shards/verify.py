@@ -13,7 +13,15 @@ from pydantic import ValidationError
 from wmo_distill.errors import UsageError
 from wmo_distill.shards.faults import Fault, Seen, differences, part_faults
 from wmo_distill.shards.laws import Rules
-from wmo_distill.shards.manifest import Manifest, Totals, dataset_hash, read_manifest
+from wmo_distill.shards.ledger import ledger_info
+from wmo_distill.shards.manifest import (
+    LedgerInfo,
+    Manifest,
+    Totals,
+    dataset_hash,
+    read_manifest,
+    seal_differs,
+)
 from wmo_distill.shards.schema import (
     LEDGER_FILE,
     LEDGER_SCHEMA,
@@ -45,6 +53,8 @@ def verify(out: Path | str) -> list[Fault]:
     faults += _stray_files(out, manifest)
     faults += islice(_ledger_faults(out, manifest, seen), FAULTS_A_FILE)
     faults += _manifest_faults(manifest, seen)
+    if (seals := seal_differs(out)) is not None:
+        faults += differences(MANIFEST_FILE, [("the seal of what it says,", *seals)])
     return faults
 
 
@@ -109,7 +119,14 @@ def _ledger_faults(out: Path, manifest: Manifest, seen: Seen) -> Iterator[Fault]
             yield Fault(LEDGER_FILE, at, "outcome written or skipped", repr(row["outcome"]))
     for path in sorted(seen.rows.keys() - paths):
         yield Fault(LEDGER_FILE, None, f"a row for {path}, which has records", "none")
-    totals = manifest.totals
+    totals, real = manifest.totals, ledger_info(out / LEDGER_FILE, len(paths))
+    yield from differences(
+        LEDGER_FILE,
+        [
+            (f"{name} as in the manifest,", getattr(manifest.ledger, name), getattr(real, name))
+            for name in LedgerInfo.model_fields
+        ],
+    )
     yield from differences(
         MANIFEST_FILE,
         [
