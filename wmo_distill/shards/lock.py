@@ -14,27 +14,33 @@ LOCK_FILE = ".lock"
 @contextmanager
 def writer_lock(out: Path) -> Iterator[None]:
     """Hold the lock of a dataset directory; UsageError at once where another build holds it."""
-    fd = os.open(out, os.O_RDONLY | os.O_CLOEXEC)
+    held = _locked(out)
     try:
-        try:
-            _lock(fd, out)
-        except UsageError:
-            raise
-        except OSError:
-            # Network file systems lock only what is open for writing.
-            os.close(fd)
-            fd = os.open(out / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            _lock(fd, out)
         yield
     finally:
-        os.close(fd)
+        os.close(held)
 
 
-def _lock(fd: int, out: Path) -> None:
+def _locked(out: Path) -> int:
+    """An open, locked file: the directory itself, so that no file is left behind."""
+    try:
+        return _lock(os.open(out, os.O_RDONLY | os.O_CLOEXEC), out)
+    except OSError:
+        # Network file systems lock only what is open for writing.
+        file = os.open(out / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return _lock(file, out)
+
+
+def _lock(fd: int, out: Path) -> int:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        os.close(fd)
         raise UsageError(
             f"{out}: expected no other build of this dataset, found one at work; "
             "wait for its end, or name another directory with -o"
         ) from None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
