@@ -11,15 +11,24 @@ PIP = $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 TRIALS ?=
 OUT ?= shards
 BUILD ?=
+
+# `make bench BENCH="--scale 0.1"` is short. The reference needs Python 3.12 or newer.
+BENCH ?=
+FUZZ_EXAMPLES ?= 20000
+REFERENCE ?= $(HERE)/.venv-reference
+REFERENCE_PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$p && break; done)
 DEMO ?= demo
 
-.PHONY: help demo test shards clean
+.PHONY: help demo test shards bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo                    shards and statistics from the trials in fixtures/"
 	@echo "make test                    the checks that a change must pass"
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
+	@echo "make bench                   speed, memory and size, against the reference and other parsers"
+	@echo "make fuzz                    the property tests at length (FUZZ_EXAMPLES=20000)"
 	@echo "make clean                   remove .venv and demo/"
 
 demo: $(VENV)/run
@@ -38,8 +47,16 @@ shards: $(VENV)/run
 		"make shards TRIALS=jobs OUT=shards" >&2; exit 2; }
 	@$(DISTILL) build $(TRIALS) -o $(OUT) $(BUILD)
 
+bench: $(VENV)/bench $(REFERENCE)/done
+	@cd $(HERE) && $(VENV)/bin/python -m tests.bench.run $(BENCH) \
+		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
+
+fuzz: $(VENV)/dev
+	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q \
+		tests/sources/test_documents.py tests/trials/test_damage.py
+
 clean:
-	rm -rf $(VENV) $(HERE)/demo
+	rm -rf $(VENV) $(REFERENCE) $(HERE)/demo
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "expected Python 3.11 or newer on PATH, found none;" \
@@ -56,3 +73,15 @@ $(VENV)/dev: $(HERE)/pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV)" >&2
 	@$(PIP) install -e "$(HERE)[dev]"
 	@touch $@ $(VENV)/run
+
+$(VENV)/bench: $(VENV)/dev
+	@$(PIP) install -e "$(HERE)[bench]"
+	@touch $@
+
+$(REFERENCE)/done:
+	@test -n "$(REFERENCE_PYTHON)" || echo "no Python 3.12 on PATH: the reference is left out" >&2
+	@mkdir -p $(REFERENCE)
+	@test -z "$(REFERENCE_PYTHON)" || { $(REFERENCE_PYTHON) -m venv $(REFERENCE) && \
+		$(REFERENCE)/bin/python -m pip install --quiet world-model-optimizer==0.2.0; } || \
+		echo "the reference could not be installed and is left out" >&2
+	@touch $@

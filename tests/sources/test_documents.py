@@ -1,6 +1,7 @@
 """The fast reader, with its accelerator or without, answers as the plain reader does."""
 
 import json
+import os
 import random
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from wmo_distill.sources import documents, numbers, scan
 from wmo_distill.sources.plain import read_result_lists, read_step_lists
 from wmo_distill.sources.rows import IdRow, LogprobRow, whole_row
 
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "250"))
 FORMS = {
     "result": (documents.read_result, read_result_lists),
     "trajectory": (documents.read_trajectory_file, read_step_lists),
@@ -155,7 +157,7 @@ def written(document: Any, seed: int) -> bytes:
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @given(data=st.data(), seed=st.integers(0, 2**32), window=st.sampled_from([32, 50, 200, 1 << 16]))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_any_document(
     form: str, data: st.DataObject, seed: int, window: int, tmp_path_factory: Any
 ) -> None:
@@ -165,7 +167,7 @@ def test_any_document(
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @given(data=st.data(), seed=st.integers(0, 2**32), window=st.sampled_from([32, 200, 1 << 16]))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_any_damage(
     form: str, data: st.DataObject, seed: int, window: int, tmp_path_factory: Any
 ) -> None:
