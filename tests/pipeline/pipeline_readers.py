@@ -83,3 +83,19 @@ def full_disk(
 
     PartWriter.write = fail  # type: ignore[method-assign]
     return read_trial_dir(found, options, cells)
+
+
+def failing_later(name: str) -> Callable[..., ReadTrial]:
+    """Reads a trial of this name once; for this process only."""
+    read: list[str] = []
+
+    def reader(
+        found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()
+    ) -> ReadTrial:
+        if found.root.name in read:
+            raise ValueError("not again")
+        if found.root.name == name:
+            read.append(name)
+        return read_trial_dir(found, options, cells)
+
+    return reader

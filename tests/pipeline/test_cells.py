@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pipeline_datasets import balanced, ledger, rows
-from pipeline_readers import counted
+from pipeline_readers import counted, failing_later
 from pipeline_trials import make_job, make_steps, make_trial, put, result, snapshot
 
 from wmo_distill.errors import UsageError
@@ -67,6 +67,22 @@ def test_the_cells_of_steps_may_be_mixed(tmp_path: Path) -> None:
     ]
     assert {path: row["records"] for path, row in ledger(out).items()} == {"job/t1": 3, "job/t2": 3}
     assert summary.calls == summary.calls_found == 12
+
+
+def test_a_mixed_trial_that_can_be_read_only_once_costs_no_other(tmp_path: Path) -> None:
+    for name in ("t1", "t2"):
+        make_steps(tmp_path / "job" / name, "a", "b")
+    file = put_cells(
+        tmp_path,
+        cell("job/t1", step_name="a"),
+        cell("job/t2"),
+        cell("job/t1", step_name="b"),
+    )
+    out = tmp_path / "out"
+    summary = build_with(failing_later("t1"), [tmp_path / "job"], out, cells=file)
+    balanced(out, summary)
+    assert summary.skipped == {"read_failed": 1}
+    assert rows(out, "trial_name", "step_name") == [("t2", "a"), ("t2", "b")]
 
 
 def test_a_cell_without_its_directory_counts_as_found(tmp_path: Path) -> None:

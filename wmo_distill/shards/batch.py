@@ -1,20 +1,17 @@
 """The unit of work: consecutive trials read into one part, row by row."""
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from wmo_distill.errors import DistillError
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, TrialRecord
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import PartInfo
+from wmo_distill.shards.part import read_part
 from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.discovery import FoundTrial
 from wmo_distill.sources.state import NO_STATE, TrialState, trial_state
@@ -97,7 +94,8 @@ def run_batch(batch: Batch) -> BatchResult:
             before = entries.get(unit.work.path)
             entry, rows = _read(unit, batch)
             if before is not None and entry.reason is not before.reason:
-                raise DistillError(f"{unit.work.path}: could be read only once; build again")
+                # Rows are written already; trial by trial it is read once.
+                raise RuntimeError(f"{unit.work.path}: read two times with two outcomes")
             written = [part.write(record) for record in rows]
             issues = {issue.value for record in written for issue in record.issues}
             known = () if before is None else before.issues
@@ -185,20 +183,7 @@ def _of_cells(
 def copy_rows(source: Path, part: PartWriter, paths: Iterable[str]) -> None:
     """Copy the rows of these trials from one part to another, a row group at a time."""
     kept = frozenset(paths)
-    for record in _rows_of(source):
-        if record.artifact_dir in kept:
-            part.write(record)
-
-
-def _rows_of(source: Path) -> Iterator[TrialRecord]:
-    try:
-        with pq.ParquetFile(source) as file:
-            for group in range(file.num_row_groups):
-                table = file.read_row_group(group)
-                yield from decode(table)
-    except (pa.ArrowException, OSError) as error:
-        first = str(error).partition("\n")[0]
-        raise DistillError(
-            f"{source}: expected a part as it was written, found: {first}; "
-            "restore the file, or build again with --fresh"
-        ) from None
+    for table in read_part(source):
+        for record in decode(table):
+            if record.artifact_dir in kept:
+                part.write(record)
