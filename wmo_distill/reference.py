@@ -7,23 +7,48 @@ of `TokenSpan`; id fields are int32 arrays, whose `tolist()` gives the reference
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from wmo_distill.files import Absent, TrialFiles, parse_json
 from wmo_distill.records import ScoreCell, TrialRecord
-from wmo_distill.sources.ctrf import reference_tests
 from wmo_distill.sources.documents import read_result
 from wmo_distill.sources.rows import id_row, logprob_row
+from wmo_distill.sources.sink import recorded_extra
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.calls import SpanChain
 from wmo_distill.trials.ending import reference_run_stop_reason, reference_terminus_stop_reason
-from wmo_distill.trials.lists import entry_lists, whole_calls
+from wmo_distill.trials.lists import entry_lists, json_text, whole_calls
 
 PathLike = str | os.PathLike[str]
+_T = TypeVar("_T")
+_INDEX = TypeAdapter(int)
+_LOGPROBS = TypeAdapter(list[float])
+_BOM = b"\xef\xbb\xbf"
+
+
+class _Files(TrialFiles):
+    """Files as the reference reads them: one that begins with a byte order mark is unreadable."""
+
+    def open(self, relative: str) -> IO[bytes] | Absent:
+        opened = super().open(relative)
+        if isinstance(opened, Absent):
+            return opened
+        try:
+            marked = opened.read(len(_BOM)) == _BOM
+            opened.seek(0)
+        except OSError:
+            marked = True
+        if marked:
+            opened.close()
+            return Absent.UNREADABLE
+        return opened
 
 
 def load_trial_rollout_spans(artifact_dir: PathLike) -> list[TokenSpan]:
     """The main chat's calls in a trial's result.json; none if anything about them is wrong."""
-    read = read_result(TrialFiles(Path(artifact_dir)))
+    read = read_result(_Files(Path(artifact_dir)))
     if isinstance(read, Absent) or not isinstance(read.value, dict):
         return []
     agent = read.value.get("agent_result")
@@ -57,12 +82,12 @@ def load_trial_spans(sink_dir: PathLike, trial_name: str) -> list[TokenSpan]:
 
 def read_terminus_stop_reason(artifact_dir: PathLike, *, max_turns: int) -> str | None:
     """Why a terminus-2 episode ended, None if its result says too little."""
-    return reference_terminus_stop_reason(TrialFiles(Path(artifact_dir)), max_turns)
+    return reference_terminus_stop_reason(_Files(Path(artifact_dir)), max_turns)
 
 
 def read_trial_stop_reason(artifact_dir: PathLike) -> str | None:
     """The stop reason that the run trace beside a recorded agent holds."""
-    return reference_run_stop_reason(TrialFiles(Path(artifact_dir)))
+    return reference_run_stop_reason(_Files(Path(artifact_dir)))
 
 
 def assemble_harbor_trial_records(
@@ -109,9 +134,6 @@ def _named(cells: Sequence[ScoreCell]) -> Sequence[ScoreCell]:
 
 
 def _record(cell: ScoreCell, spans: list[TokenSpan], stop_reason: str | None) -> TrialRecord:
-    tests = cell.tests
-    if tests is None:
-        tests = reference_tests(TrialFiles(Path(cell.artifact_dir)), "verifier")
     return TrialRecord(
         trial_name=trial_name(cell),
         task_id=cell.task_id,
@@ -120,7 +142,7 @@ def _record(cell: ScoreCell, spans: list[TokenSpan], stop_reason: str | None) ->
         reward=cell.reward,
         passed=cell.passed,
         infra_failed=bool(cell.infra_failed),
-        tests=tests,
+        tests=cell.tests,
         note=cell.note,
         stop_reason=stop_reason,
         spans=tuple(spans),
@@ -128,28 +150,43 @@ def _record(cell: ScoreCell, spans: list[TokenSpan], stop_reason: str | None) ->
 
 
 def _sink_span(line: bytes, where: str) -> TokenSpan:
-    value = None if line.startswith(b"\xef\xbb\xbf") else parse_json(line)
+    value = None if line.startswith(_BOM) else parse_json(line)
     if not isinstance(value, dict):
         raise ValueError(f"{where}: expected a JSON object")
-    index = value.get("call_index")
-    if type(index) is not int:
-        raise ValueError(f"{where}: expected an integer call_index, found {index!r}")
+    index = _lax(_INDEX, value.get("call_index"))
+    if index is None:
+        raise ValueError(
+            f"{where}: expected an integer call_index, found {value.get('call_index')!r}"
+        )
     prompt = id_row(value.get("prompt_token_ids")).delta
     sampled = id_row(value.get("sampled_token_ids")).delta
-    logprobs = logprob_row(value.get("sampled_logprobs"))
     if prompt is None or sampled is None:
         raise ValueError(f"{where}: expected lists of token ids in [0, 2^31)")
-    if logprobs.values is None or logprobs.nulls:
+    row = logprob_row(value.get("sampled_logprobs"))
+    logprobs = row.values if not row.nulls else None
+    if logprobs is None:
+        logprobs = logprob_row(_lax(_LOGPROBS, value.get("sampled_logprobs"))).values
+    if logprobs is None:
         raise ValueError(f"{where}: expected a list of numbers in sampled_logprobs")
-    if logprobs.values.size != sampled.size:
+    if logprobs.size != sampled.size:
         raise ValueError(
-            f"{where}: expected {sampled.size} log-probabilities, found {logprobs.values.size}"
+            f"{where}: expected {sampled.size} log-probabilities, found {logprobs.size}"
         )
     reason = value.get("finish_reason")
+    extra = recorded_extra(value)
     return TokenSpan(
         index,
         prompt,
         sampled,
-        logprobs.values,
+        logprobs,
         finish_reason=reason if isinstance(reason, str) else None,
+        extra=json_text(extra) if extra else None,
     )
+
+
+def _lax(wanted: TypeAdapter[_T], value: object) -> _T | None:
+    """A value as the reference's models take it: "1", 1.0 and true are numbers."""
+    try:
+        return wanted.validate_python(value)
+    except ValidationError:
+        return None

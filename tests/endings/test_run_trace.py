@@ -27,6 +27,7 @@ FAULT = (Issue.RUN_TRACE_UNREADABLE,)
         ({"stop_reason": 5}, GOOD, RunTrace("max_turns", None, FAULT)),
         ({}, GOOD, RunTrace("max_turns", None, FAULT)),
         ({}, None, RunTrace(None, None, FAULT)),
+        ({}, "{", RunTrace(None, None, FAULT * 2)),
         (GOOD, "{", RunTrace("max_turns", "max_turns")),
         ({"stop_reason": ""}, GOOD, RunTrace("", "")),
     ],
@@ -46,3 +47,11 @@ def test_the_first_file_that_holds_a_word(
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "wmo-run.json").write_bytes(b'{"stop_reason": "\xe9"}')
     assert read_run_trace(TrialFiles(tmp_path), "") == RunTrace(None, None, FAULT)
+
+
+def test_a_directory_of_that_name(tmp_path: Path) -> None:
+    """The reference looks at regular files alone, and so goes on to the second place."""
+    (tmp_path / "agent/wmo-run.json").mkdir(parents=True)
+    (tmp_path / "wmo-run.json").write_text(json.dumps(GOOD))
+    trace = read_run_trace(TrialFiles(tmp_path), "")
+    assert trace == RunTrace("max_turns", "max_turns", FAULT)

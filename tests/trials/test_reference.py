@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,3 +121,52 @@ def test_the_callers_own_stop_reason() -> None:
         [cell], case / "sink", read_stop_reason=lambda directory: Path(directory).name
     )
     assert record.stop_reason == "a__t1"
+
+
+def test_a_cell_without_tests_has_none() -> None:
+    place = str(CASES / "ctrf_agree/trials/a__t1")
+    cell = ScoreCell(task_id="a", attempt=1, reward=1.0, passed=True, artifact_dir=place)
+    (record,) = reference.assemble_harbor_trial_records([cell], max_turns=5)
+    assert record.tests is None
+
+
+@pytest.mark.parametrize("name", ["result.json", "agent/trajectory.json"])
+def test_a_byte_order_mark_is_unreadable(name: str, tmp_path: Path) -> None:
+    root = tmp_path / "a__t1"
+    shutil.copytree(CASES / "ok_submitted/trials/a__t1", root)
+    (root / "wmo-run.json").write_bytes(b'\xef\xbb\xbf{"stop_reason": "submitted"}')
+    (root / name).write_bytes(b"\xef\xbb\xbf" + (root / name).read_bytes())
+    of_result = name == "result.json"
+    assert bool(reference.load_trial_rollout_spans(root)) is not of_result
+    word = reference.read_terminus_stop_reason(root, max_turns=10)
+    assert word == (None if of_result else "error")
+    assert reference.read_trial_stop_reason(root) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("call_index", t) for t in ("false", "0.0", '"0"')]
+    + [("sampled_logprobs", t) for t in ('["-0.1", true]', '["nan", 1]', '["1e400", -Infinity]')],
+)
+def test_sink_numbers_are_read_laxly(key: str, text: str, tmp_path: Path) -> None:
+    line: dict[str, Any] = {
+        "call_index": 0, "prompt_token_ids": [1], "sampled_token_ids": [2, 3],
+        "sampled_logprobs": [-0.1, -0.2], "tools": [],
+    }  # fmt: skip
+    content = json.dumps({**line, key: "@"}).replace('"@"', text)
+    (tmp_path / "a.jsonl").write_text(content)
+    (span,) = reference.load_trial_spans(tmp_path, "a")
+    assert span.call_index == 0
+    assert span.extra == '{"tools":[]}'
+    if key == "sampled_logprobs":
+        wanted = [float(x) for x in json.loads(text)]
+        assert span.sampled_logprobs is not None
+        assert list(map(repr, span.sampled_logprobs.tolist())) == list(map(repr, wanted))
+
+
+@pytest.mark.parametrize("text", ["true", "0.5", "null", "[0]", '"x"'])
+def test_no_call_index(text: str, tmp_path: Path) -> None:
+    lists = '"prompt_token_ids": [1], "sampled_token_ids": [], "sampled_logprobs": []'
+    (tmp_path / "a.jsonl").write_text(f'{{"call_index": {text}, {lists}}}')
+    with pytest.raises(ValueError, match="call_index"):
+        reference.load_trial_spans(tmp_path, "a")

@@ -1,6 +1,7 @@
 """`wmo-run.json`: the stop reason that a token recorder beside the agent wrote down."""
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles
@@ -11,7 +12,10 @@ NAME = "wmo-run.json"
 
 @dataclass(frozen=True, slots=True)
 class RunTrace:
-    """`word` is from the first file that holds one; the reference looks at the first file only."""
+    """`word` is from the first file that holds one; the reference looks at the first file only.
+
+    What is no regular file it does not look at.
+    """
 
     word: str | None = None
     reference_word: str | None = None
@@ -21,15 +25,15 @@ class RunTrace:
 def read_run_trace(files: TrialFiles, root: str) -> RunTrace:
     """The trace in `root`/agent, or in `root` itself ("" for the trial directory)."""
     prefix = f"{root}/" if root else ""
-    read = [files.read_json(prefix + name) for name in (f"agent/{NAME}", NAME)]
-    found = [value for value in read if value is not Absent.MISSING]
-    words = [_word(value) for value in found]
-    word = next((w for w in words if w is not None), None)
-    faulty = bool(words) and words[0] is None
+    places = (f"{prefix}agent/{NAME}", prefix + NAME)
+    found = {place: files.read_json(place) for place in places}
+    words = {p: _word(value) for p, value in found.items() if value is not Absent.MISSING}
+    word = next((w for w in words.values() if w is not None), None)
+    passed_over = list(takewhile(lambda w: w is None, words.values()))
     return RunTrace(
         word=word,
-        reference_word=words[0] if words else None,
-        issues=(Issue.RUN_TRACE_UNREADABLE,) if faulty else (),
+        reference_word=next((w for p, w in words.items() if files.stat(p) is not None), None),
+        issues=(Issue.RUN_TRACE_UNREADABLE,) * len(passed_over),
     )
 
 

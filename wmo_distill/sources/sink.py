@@ -126,12 +126,6 @@ def _calls(values: list[dict[str, Any]]) -> tuple[SinkCall, ...]:
         sampled = value.get("sampled_token_ids")
         logprobs = value.get("sampled_logprobs")
         reason = value.get("finish_reason")
-        nested = value.get("extra")
-        extra = {k: v for k, v in value.items() if k not in CORE_FIELDS and k != "extra"}
-        if isinstance(nested, dict):
-            extra = {**nested, **extra}
-        elif nested is not None:
-            extra["extra"] = nested
         calls.append(
             SinkCall(
                 value["call_index"],
@@ -139,10 +133,19 @@ def _calls(values: list[dict[str, Any]]) -> tuple[SinkCall, ...]:
                 MISSING_IDS if sampled is None else id_row(sampled),
                 MISSING_LOGPROBS if logprobs is None else logprob_row(logprobs),
                 reason if isinstance(reason, str) else None,
-                extra,
+                recorded_extra(value),
             )
         )
     return tuple(calls)
+
+
+def recorded_extra(value: Mapping[str, Any]) -> dict[str, Any]:
+    """What a line holds beside the call itself: provider extras and the conversation."""
+    nested = value.get("extra")
+    extra = {k: v for k, v in value.items() if k not in CORE_FIELDS and k != "extra"}
+    if isinstance(nested, dict):
+        return {**nested, **extra}
+    return extra if nested is None else {**extra, "extra": nested}
 
 
 def _sampling(values: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
