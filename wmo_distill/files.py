@@ -25,6 +25,7 @@ _TRANSIENT = {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOU
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LIKE_AN_ESCAPE = re.compile(rb"\\(?=x[0-9a-f]{2})")
 
 
 class Absent(StrEnum):
@@ -178,8 +179,14 @@ def sync_directory(path: Path) -> None:
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
-    """A path as text that UTF-8 can hold; bytes that are not UTF-8 are written as \\xNN."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """A path as text that UTF-8 can hold, another for each path.
+
+    Bytes that are not UTF-8 are written as \\xNN, and a backslash that would read so as \\x5c.
+    """
+    data = os.fsencode(path)
+    if b"\\" in data:
+        data = _LIKE_AN_ESCAPE.sub(rb"\\x5c", data)
+    return data.decode("utf-8", "backslashreplace")
 
 
 def plain_text(value: str) -> str:

@@ -293,6 +293,24 @@ def test_wrong_paths(tmp_path: Path) -> None:
         discover([tmp_path], parent=tmp_path / "jobs")
 
 
+def test_a_path_outside_the_parent_is_named_before_any_search(tmp_path: Path) -> None:
+    make_trial(tmp_path / "b" / "t1")
+    (tmp_path / "a").mkdir()
+    with pytest.raises(UsageError) as told:
+        discover([tmp_path / "b"], parent=tmp_path / "a")
+    assert str(told.value).startswith(f"{tmp_path / 'b'}: expected a PATH below {tmp_path / 'a'}")
+
+
+def test_no_two_names_become_one(tmp_path: Path) -> None:
+    """A name that is not UTF-8, and the name that reads as it is written."""
+    names = [b"t\xff", b"t\\xff", b"t\\x5cxff", b"t\\y"]
+    for name in names:
+        os.mkdir(os.path.join(os.fsencode(tmp_path), name))
+        put(tmp_path / os.fsdecode(name) / "result.json", result("t"))
+    found = [trial.path.rpartition("/")[2] for trial in discover([tmp_path]).trials]
+    assert sorted(found) == sorted([r"t\xff", r"t\x5cxff", r"t\x5cx5cxff", r"t\y"])
+
+
 def test_heads_of_files(tmp_path: Path) -> None:
     put(tmp_path / "latin.json", "")
     (tmp_path / "latin.json").write_bytes(b'{"id": "\xe9", "trial_name": "t"}')

@@ -15,11 +15,14 @@ from pipeline_readers import counted
 from pipeline_trials import make_job, make_steps, make_trial, put, result, snapshot, touch
 
 from wmo_distill.errors import UsageError
+from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline import build, build_with
+from wmo_distill.shards import roster
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.reading import Limits
 from wmo_distill.shards.verify import verify
+from wmo_distill.sources.documents import Document, read_result
 from wmo_distill.trials.read import read_trial_dir
 
 # laws
@@ -289,6 +292,28 @@ def test_a_duplicate_takes_over_where_the_first_is_gone(tmp_path: Path) -> None:
     balanced(out, summary)
     assert (summary.written, summary.removed) == (1, 1)
     assert rows(out, "artifact_dir") == ["b/t1"]
+
+
+def test_an_unchanged_duplicate_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job(tmp_path / "job")
+    for name in ("t1", "t2"):
+        make_trial(job / name, id="same")
+    out = tmp_path / "out"
+    build([job], out)
+    read: list[Path] = []
+
+    def noted(files: TrialFiles) -> Document | Absent:
+        read.append(files.root)
+        return read_result(files)
+
+    monkeypatch.setattr(roster, "read_result", noted)
+    assert build([job], out).read == 0
+    assert read == []
+    make_trial(job / "t2", id="another")
+    assert build([job], out).skipped == {}
+    assert rows(out, "trial_id") == ["same", "another"]
 
 
 def test_a_new_trial_that_sorts_first_takes_the_id(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ class Pending:
     state: TrialState
     cells: str
     trial_id: str | None
+    is_known: bool = False
+    """Whether the id is that of the whole result, not of its head."""
 
 
 @dataclass(slots=True)
@@ -108,8 +110,10 @@ class Roster:
         """Where the heads of results show one id for several trials, read the ids themselves."""
         shared = shared_ids(self._candidates())
         for path, pending in self.pending.items():
-            if pending.trial_id in shared and pending.work.found is not None:
-                self.pending[path] = replace(pending, trial_id=_exact_id(pending.work.found))
+            found = pending.work.found
+            if pending.trial_id in shared and found is not None and not pending.is_known:
+                trial_id = _exact_id(found)
+                self.pending[path] = replace(pending, trial_id=trial_id, is_known=True)
 
 
 def roster_of(
@@ -130,13 +134,14 @@ def roster_of(
         state, cells = state_of(work, sinks), cells_digest(work.cells)
         row = before.get(work.path)
         trial_id = None if work.found is None else work.found.trial_id
+        is_known = False
         if row is not None and _holds(row, state, cells):
             if row.written or row.reasons[0] in _LASTING:
                 roster.rows[work.path] = _without_removed(row)
                 continue
             if row.reasons[0] == Reason.DUPLICATE_ID:
-                trial_id = row.trial_id
-        roster.pending[work.path] = Pending(work, state, cells, trial_id)
+                trial_id, is_known = row.trial_id, True
+        roster.pending[work.path] = Pending(work, state, cells, trial_id, is_known)
     for trial in without_cell:
         state = state_of(Work(trial.path, trial), sinks)
         roster.rows[trial.path] = _skipped(
@@ -214,7 +219,7 @@ def _reconsider(roster: Roster, row: LedgerRow, parent: Path, sinks: Path | None
         trial = found_at(root, parent)
         work = Work(row.path, replace(trial, path=row.path))
         del roster.rows[row.path]
-        roster.pending[row.path] = Pending(work, row.state, "", row.trial_id)
+        roster.pending[row.path] = Pending(work, row.state, "", row.trial_id, True)
 
 
 def _holds(row: LedgerRow, state: TrialState, cells: str) -> bool:

@@ -72,6 +72,7 @@ def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None
     """
     places = places_of(paths)
     base = common_parent(places) if parent is None else parent
+    names = tuple(dict.fromkeys(relative(place, base) for place in places))
     walk = _Walk(base)
     for root in _outermost(places):
         walk.search(root)
@@ -79,7 +80,7 @@ def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None
     return Found(
         base,
         tuple(ordered),
-        tuple(dict.fromkeys(relative(place, base) for place in places)),
+        names,
         tuple(sorted(walk.unlisted)),
     )
 
