@@ -17,7 +17,7 @@ class BuildOptions(BaseModel):
     reward_key: str = "reward"
     reward_range: tuple[float, float] = (0.0, 1.0)
     reward_files: bool = False
-    pass_at: float | None = None
+    pass_at: float | None = Field(default=None, allow_inf_nan=False)
     declare: dict[str, str | int | float] = Field(default_factory=dict)
     salvage: bool = True
     extra: bool = True

@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from wmo_distill.cli.build import NOT_READ, exit_code
+from wmo_distill.shards.ledger import Reason
+from wmo_distill.shards.manifest import Tokens
+from wmo_distill.summary import Summary
+
 ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"
 CASES = ROOT / "fixtures" / "cases"
@@ -140,6 +145,16 @@ def test_strict_is_3_with_issues_and_0_without(run: Run, tmp_path: Path) -> None
     assert run("build", issues, "-o", tmp_path / "a", "--quiet").returncode == 0
     assert run("build", issues, "-o", tmp_path / "b", "--strict").returncode == 3
     assert run("build", TRIAL, "-o", tmp_path / "c", "--strict").returncode == 0
+
+
+@pytest.mark.parametrize("reason", NOT_READ)
+def test_strict_is_3_where_a_trial_could_not_be_read(reason: str) -> None:
+    assert reason in set(Reason)
+    summary = Summary(tokens=Tokens(output=1), skipped={reason: 1, "duplicate_id": 1})
+    assert exit_code(summary, strict=True, allow_empty=False) == 3
+    assert exit_code(summary, strict=False, allow_empty=False) == 0
+    decided = Summary(tokens=Tokens(output=1), skipped={"duplicate_id": 1, "no_cell": 2})
+    assert exit_code(decided, strict=True, allow_empty=False) == 0
 
 
 def test_no_sampled_token_is_4_and_outranks_3(run: Run, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`wmo-distill build`: trials to shards."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
 
 DONE_WITH_ISSUES = 3
 DONE_WITHOUT_TOKENS = 4
+NOT_READ = ("read_failed", "worker_died", "calls_unbalanced")
+"""Reasons for skipping a trial that are faults, not decisions."""
 
 
 def build(
@@ -151,15 +152,15 @@ def build_options(*, declare: list[str], **values: object) -> "BuildOptions":
     from wmo_distill.errors import UsageError
     from wmo_distill.options import BuildOptions
 
-    pass_at = values.get("pass_at")
-    if isinstance(pass_at, float) and not math.isfinite(pass_at):
-        raise UsageError(f"--pass-at: expected a finite number, found {pass_at}; give one")
     try:
         return BuildOptions.model_validate({**values, "declare": parse_declare(declare)})
     except ValidationError as error:
         first = error.errors()[0]
         name = "--" + str(first["loc"][0]).replace("_", "-")
-        raise UsageError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
+        found = "" if "found" in first["msg"] else f", found {first['input']}"
+        raise UsageError(
+            f"{name}: {first['msg'].removeprefix('Value error, ')}{found}; give another"
+        ) from None
 
 
 def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool) -> int:
@@ -168,4 +169,5 @@ def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool) -> int:
         return 0
     if not summary.tokens.output and not allow_empty:
         return DONE_WITHOUT_TOKENS
-    return DONE_WITH_ISSUES if strict and (summary.issues or summary.unlisted) else 0
+    lost = any(summary.skipped.get(reason) for reason in NOT_READ)
+    return DONE_WITH_ISSUES if strict and (summary.issues or summary.unlisted or lost) else 0
