@@ -82,6 +82,7 @@ $(REFERENCE)/done:
 	@test -n "$(REFERENCE_PYTHON)" || echo "no Python 3.12 on PATH: the reference is left out" >&2
 	@mkdir -p $(REFERENCE)
 	@test -z "$(REFERENCE_PYTHON)" || { $(REFERENCE_PYTHON) -m venv $(REFERENCE) && \
-		$(REFERENCE)/bin/python -m pip install --quiet world-model-optimizer==0.2.0; } || \
+		$(REFERENCE)/bin/python -m pip install --quiet world-model-optimizer==0.2.0 \
+		harbor datasets; } || \
 		echo "the reference could not be installed and is left out" >&2
 	@touch $@

@@ -5,7 +5,9 @@
 Imports are done before the clock starts; peak memory is counted above them.
 """
 
+import contextlib
 import json
+import os
 import resource
 import sys
 import tempfile
@@ -151,6 +153,19 @@ def build(paths: list[Path], workers: int) -> dict[str, Any]:
     }
 
 
+def harbor_export(paths: list[Path]) -> dict[str, Any]:
+    """Harbor's own export of traces: the conversations as text, without ids."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    from harbor.utils.traces_utils import export_traces  # type: ignore[import-not-found]
+
+    with open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
+        export_traces(FIXTURE, use_rich_progress=False)
+        before, start = _peak(), time.perf_counter()
+        for path in paths:
+            export_traces(path, use_rich_progress=False)
+    return {"seconds": time.perf_counter() - start, "peak_kb": _peak() - before}
+
+
 def read(way: str, paths: list[Path]) -> dict[str, Any]:
     """Every trial below the paths, one after the other."""
     trials = sorted({p for path in paths for p in path.iterdir() if (p / "agent").is_dir()})
@@ -173,6 +188,8 @@ def main() -> None:
     where = [Path(path) for path in paths]
     if way.startswith("build"):
         result = build(where, int(way.removeprefix("build") or 1))
+    elif way == "harbor_export":
+        result = harbor_export(where)
     else:
         result = read(way, where)
     print(json.dumps(result))  # noqa: T201

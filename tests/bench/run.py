@@ -40,7 +40,8 @@ BUILD = {
     "128 x 40 turns": Shape(trials=128, turns=40, observed=1400, sampled=400),
     "one of 300 MB": Shape(turns=114, observed=1100, sampled=250),
 }
-BUILD_WAYS = ("build1", "build2", "reference", "reference_full", "cat")
+BUILD_WAYS = ("build1", "build2", "reference", "reference_full", "harbor_export", "cat")
+PEERS = ("reference", "reference_full", "harbor_export")
 Samples = dict[str, list[dict[str, Any]]]
 
 
@@ -58,11 +59,11 @@ def measure(ways: Sequence[str], corpus: Path, rounds: int, reference: str | Non
 
 def sample(way: str, corpus: Path, reference: str | None) -> dict[str, Any] | None:
     """One process; None where what it needs is not installed."""
-    python = reference if way.startswith("reference") else sys.executable
+    python = reference if way in PEERS else sys.executable
     if python is None:
         return None
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    if way.startswith("reference"):
+    if way in PEERS:
         environment.pop("PYTHONPATH")
     done = subprocess.run(
         [python, str(READERS), way, str(corpus)],
@@ -108,9 +109,10 @@ def read_table(found: dict[str, Samples]) -> list[str]:
 
 def build_table(found: dict[str, Samples]) -> list[str]:
     lines = [
-        "| build to Parquet | seconds | against its spans | against all of it | 2 workers to 1 "
+        "| build to Parquet | seconds | against the reference's spans | against all of it "
+        "| against harbor's export | 2 workers to 1 "
         "| share of cat | peak memory | bytes a token | JSON / Parquet |",
-        "| --- |" + " --- |" * 8,
+        "| --- |" + " --- |" * 9,
     ]
     for name, samples in found.items():
         one = samples["build1"][0]
@@ -119,6 +121,7 @@ def build_table(found: dict[str, Samples]) -> list[str]:
             text(median(samples, "build1"), "{:.2f}"),
             text(ratio(samples, "build1", "reference"), "{:.1f}x"),
             text(ratio(samples, "build1", "reference_full"), "{:.1f}x"),
+            text(ratio(samples, "build1", "harbor_export"), "{:.1f}x"),
             text(ratio(samples, "build2", "build1"), "{:.2f}x"),
             text(ratio(samples, "build1", "cat"), "{:.0%}"),
             text(median(samples, "build1", "peak_kb"), "{:,.0f} kB"),
