@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentKind, SpanSource
 from wmo_distill.sources.plain import read_result_lists
-from wmo_distill.sources.rows import IdRow, id_row, logprob_row
-from wmo_distill.trials.spans import ABSENT, Spans, Turn, Witness, episode_spans
+from wmo_distill.sources.rows import MISSING_IDS, IdRow, id_row, logprob_row
+from wmo_distill.trials.spans import ABSENT, Spans, episode_spans
+from wmo_distill.trials.witness import Turn, Witness
 
 
 @dataclass
@@ -323,3 +324,42 @@ def test_chains_give_whole_prompts_back(calls: list[True_]) -> None:
                 shared += 1
             assert span.prefix_len == shared
         before = span
+
+
+def test_completions_without_a_place_are_evidence() -> None:
+    """What is there but cannot be placed is not said to be missing."""
+    no_prompts = read([entry(None, [[3, 4], [6]], [[-0.1, -0.2], [-0.3]])])
+    assert Counter(no_prompts.issues) == {Issue.LISTS_MISALIGNED: 1, Issue.PROMPT_MISSING: 2}
+    unplaced = read([entry([[1], [5, 6], [7, 8]], [[3, 4], [6]], [[-1.0, -2.0], [-3.0]])])
+    assert Counter(unplaced.issues) == {Issue.LISTS_MISALIGNED: 1, Issue.CALL_UNPLACED: 3}
+
+
+@pytest.mark.parametrize(
+    ("lost", "kept"), [(("completion", "logprobs"), [0]), (("prompt", "completion"), None)]
+)
+def test_extras_where_prompts_are_lost(lost: tuple[str, ...], kept: list[int] | None) -> None:
+    """The place of a call among all is known only while every prompt is there."""
+    prompts, completions = [[1], [1, 2, 3], [1, 2, 3, 4, 5]], [[2], [4], [6]]
+    logprobs = [[-1.0], [-1.0], [-1.0]]
+    for name, rows in (("prompt", prompts), ("completion", completions), ("logprobs", logprobs)):
+        if name in lost:
+            del rows[1]
+    spans = read([entry(prompts, completions, logprobs, extra={"n": [0, 1, 2]})])
+    extras = [span.extra for span in spans.spans]
+    if kept is None:
+        assert set(extras) == {None}
+        assert Issue.EXTRA_UNPLACED in spans.issues
+    else:
+        assert extras == [f'{{"n":{n}}}' for n in kept]
+
+
+@pytest.mark.parametrize("completion", [MISSING_IDS, id_row([True])], ids=["missing", "damaged"])
+def test_no_call_of_the_trajectory_vanishes(completion: IdRow) -> None:
+    turns = [Turn(id_row([1]), completion), Turn(id_row([1, 2]), completion)]
+    spans = read(None, Witness(turns))
+    assert spans.calls_found == spans.main_calls == 2
+    if completion.missing:
+        wanted = {Issue.DETAILS_NULL: 1, Issue.NO_COMPLETION_IDS: 1, Issue.CALL_WITHOUT_EVIDENCE: 2}
+        assert Counter(spans.issues) == wanted
+    else:
+        assert [span.sampled_token_ids for span in spans.spans] == [None, None]

@@ -4,6 +4,7 @@ Order is kept always, and an element is placed only where no other place is poss
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,9 +19,9 @@ def place_completions(
     Completion j belongs to prompt k if prompt k+1 starts with prompt k followed by completion j;
     the last completion is placed without such proof if only the last prompt is left for it.
     """
+    added = [_added(before, after) for before, after in pairwise(prompts)]
     options = [
-        [k for k in range(len(prompts) - 1) if _proves(prompts, k, completion)]
-        for completion in completions
+        [k for k, ids in enumerate(added) if _begins(ids, completion)] for completion in completions
     ]
     earliest = _earliest(options)
     placed = _forced(options[: len(earliest)], earliest)
@@ -67,13 +68,14 @@ def _forced(options: Sequence[Sequence[int]], earliest: Sequence[int]) -> list[i
     return placed[::-1]
 
 
-def _proves(prompts: Sequence[Ids | None], k: int, completion: Ids | None) -> bool:
-    prompt, after = prompts[k], prompts[k + 1]
-    if prompt is None or after is None or completion is None:
+def _added(before: Ids | None, after: Ids | None) -> Ids | None:
+    """The ids by which a prompt extends the one before, None if it does not."""
+    if before is None or after is None or not np.array_equal(after[: before.size], before):
+        return None
+    return after[before.size :]
+
+
+def _begins(ids: Ids | None, completion: Ids | None) -> bool:
+    if ids is None or completion is None:
         return False
-    end = prompt.size + completion.size
-    return (
-        after.size >= end
-        and np.array_equal(after[: prompt.size], prompt)
-        and np.array_equal(after[prompt.size : end], completion)
-    )
+    return np.array_equal(ids[: completion.size], completion)

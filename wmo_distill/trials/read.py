@@ -38,13 +38,11 @@ from wmo_distill.trials.sampling import sampling_of
 from wmo_distill.trials.spans import (
     ABSENT,
     Spans,
-    Turn,
-    Witness,
     episode_spans,
-    first_prompt_is,
     trajectory_spans,
 )
 from wmo_distill.trials.values import Values, at
+from wmo_distill.trials.witness import Turn, Witness, first_prompt_is
 
 if TYPE_CHECKING:
     from wmo_distill.sources.discovery import FoundTrial

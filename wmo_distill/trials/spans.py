@@ -6,7 +6,7 @@ index only while nothing speaks against it; else the trajectory or the ids thems
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,13 @@ from wmo_distill.sources.rows import (
     MISSING_IDS,
     MISSING_LOGPROBS,
     IdRow,
-    LogprobRow,
     whole_row,
 )
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.alignment import place_by_length, place_completions
 from wmo_distill.trials.calls import Call, SpanChain
 from wmo_distill.trials.lists import Lists, entry_lists, place_extra, whole_calls
+from wmo_distill.trials.witness import Turn, Witness, after_turns, is_summarizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +38,6 @@ class Spans:
     """Of the calls found, those of the main chat."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What a trajectory step records of its call."""
-
-    prompt: IdRow = MISSING_IDS
-    completion: IdRow = MISSING_IDS
-    logprobs: LogprobRow = MISSING_LOGPROBS
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """What the trajectory knows: its turns with ids, and the first prompts of its summarizers."""
-
-    turns: Sequence[Turn] = ()
-    summarizer_prompts: Sequence[IdRow] = ()
-
-
 ABSENT = object()
 """Stands for a `rollout_details` key that is not there."""
 
@@ -65,7 +48,7 @@ def episode_spans(
     """Spans of every segment of an episode whose `rollout_details` are `details`."""
     if not isinstance(details, list) or not details:
         return trajectory_spans(witness, _absence(details), salvage=salvage)
-    moved = bool(witness.summarizer_prompts) and _is_summarizer(details[0], witness)
+    moved = bool(witness.summarizer_prompts) and is_summarizer(details[0], witness)
     spans: list[TokenSpan] = []
     issues: list[Issue] = []
     found = 0
@@ -95,8 +78,9 @@ def episode_spans(
 def trajectory_spans(witness: Witness, issues: Sequence[Issue], *, salvage: bool) -> Spans:
     """The main chat from the trajectory alone, where the result holds no token lists."""
     turns = witness.turns if salvage else ()
-    if not any(_has_ids(turn.completion) for turn in turns):
-        return Spans(issues=tuple(issues))
+    n = len(turns)
+    if not any(_recorded(turn.completion) for turn in turns):
+        return Spans(issues=(*issues, *_no_evidence(n)), calls_found=n, main_calls=n)
     chain = SpanChain(0)
     for index, turn in enumerate(turns):
         chain.add(Call(index, turn.prompt, turn.completion, turn.logprobs))
@@ -104,8 +88,8 @@ def trajectory_spans(witness: Witness, issues: Sequence[Issue], *, salvage: bool
         tuple(chain.spans),
         source=SpanSource.TRAJECTORY if chain.spans else SpanSource.NONE,
         issues=(*issues, Issue.TOKENS_FROM_TRAJECTORY, *chain.issues),
-        calls_found=len(turns),
-        main_calls=len(turns),
+        calls_found=n,
+        main_calls=n,
     )
 
 
@@ -129,13 +113,13 @@ def _entry_spans(
             issues += [Issue.LOGPROB_NOT_FINITE] * int(values.size - finite.sum())
             chain.link(call, whole_row(call.completion), np.where(finite, values, np.nan))
     else:
-        calls, found, faults = _salvaged(lists, turns)
+        calls, found, faults, placed = _salvaged(lists, turns)
         issues += faults
-        if not any(_recorded(call.completion) for call in calls) and found:
-            issues += [Issue.NO_COMPLETION_IDS]
-            issues += [Issue.CALL_WITHOUT_EVIDENCE] * len(calls)
+        completions = (*lists.completions, *(call.completion for call in calls))
+        if found and not any(map(_recorded, completions)):
+            issues += _no_evidence(len(calls))
             return Spans(issues=tuple(issues), calls_found=found)
-        issues += place_extra(calls, lists, found, extra)
+        issues += place_extra(calls, lists, found if placed else 0, extra)
         for call in calls:
             chain.add(call)
     source = SpanSource.RESULT if chain.spans else SpanSource.NONE
@@ -144,11 +128,19 @@ def _entry_spans(
     )
 
 
-def _salvaged(lists: Lists, turns: Sequence[Turn]) -> tuple[list[Call], int, list[Issue]]:
-    """(calls that can be placed, calls found, issues): index, trajectory or proof."""
+class _Salvaged(NamedTuple):
+    calls: list[Call]
+    found: int
+    issues: Sequence[Issue] = ()
+    placed: bool = True
+    """Whether no prompt was lost, so that a call's index is its place among those found."""
+
+
+def _salvaged(lists: Lists, turns: Sequence[Turn]) -> _Salvaged:
+    """The calls that can be placed: by index, by the trajectory or by proof."""
     found = lists.n_calls
     if not found:
-        return [], 0, []
+        return _Salvaged([], 0)
     issues: list[Issue] = []
     if not lists.aligned():
         # Without any completion there is nothing to misalign: a reason of its own.
@@ -156,11 +148,11 @@ def _salvaged(lists: Lists, turns: Sequence[Turn]) -> tuple[list[Call], int, lis
     elif found < len(turns):
         issues.append(Issue.TURNS_MISSING)
     else:
-        return _by_index(lists, 0), found, []
-    rest = _after_turns(lists, turns)
+        return _Salvaged(_by_index(lists, 0), found)
+    rest = after_turns(lists, turns)
     if rest is None:
         calls, faults = _by_proof(lists, 0)
-        return calls, found, issues + faults
+        return _Salvaged(calls, found, issues + faults, len(lists.prompts) == found)
     calls = [Call(k, t.prompt, t.completion, t.logprobs) for k, t in enumerate(turns)]
     start = len(calls)
     if rest.aligned():
@@ -168,8 +160,12 @@ def _salvaged(lists: Lists, turns: Sequence[Turn]) -> tuple[list[Call], int, lis
         faults = []
     else:
         more, faults = _by_proof(rest, start)
-    found = max(found, start + rest.n_calls)
-    return [*calls, *more], found, [*issues, Issue.REBUILT_FROM_TRAJECTORY, *faults]
+    return _Salvaged(
+        [*calls, *more],
+        max(found, start + rest.n_calls),
+        [*issues, Issue.REBUILT_FROM_TRAJECTORY, *faults],
+        len(rest.prompts) == rest.n_calls,
+    )
 
 
 def _by_index(lists: Lists, start: int) -> list[Call]:
@@ -216,48 +212,6 @@ def _by_proof(lists: Lists, start: int) -> tuple[list[Call], list[Issue]]:
     return calls, issues + [Issue.CALL_UNPLACED] * (lists.n_calls - end)
 
 
-def _after_turns(lists: Lists, turns: Sequence[Turn]) -> Lists | None:
-    """What the lists hold beyond the trajectory's last turn; None where the two disagree."""
-    if not turns:
-        return None
-    sampled = [turn for turn in turns if _has_ids(turn.completion)]
-    prompts = [turn.prompt for turn in turns if _has_ids(turn.prompt)]
-    completions = [turn.completion for turn in sampled]
-    logprobs = [turn.logprobs for turn in sampled if _has_values(turn.logprobs)]
-    if not (
-        _starts_with(lists.prompts, prompts)
-        and _starts_with(lists.completions, completions)
-        and len(lists.logprobs) >= len(logprobs)
-        and all(map(_same_values, lists.logprobs, logprobs))
-    ):
-        return None
-    return Lists(
-        lists.prompts[len(prompts) :],
-        lists.completions[len(completions) :],
-        lists.logprobs[len(logprobs) :],
-        {},
-        [],
-    )
-
-
-def _starts_with(rows: Sequence[IdRow], first: Sequence[IdRow]) -> bool:
-    return len(rows) >= len(first) and all(map(_same_ids, rows, first))
-
-
-def _same_ids(a: IdRow, b: IdRow) -> bool:
-    left, right = whole_row(a), whole_row(b)
-    return left is not None and right is not None and np.array_equal(left, right)
-
-
-def _same_values(a: LogprobRow, b: LogprobRow) -> bool:
-    """Equal numbers; null, NaN and infinity are one and the same, "not recorded"."""
-    if a.values is None or b.values is None or a.values.size != b.values.size:
-        return False
-    left = np.where(np.isfinite(a.values), a.values, np.nan)
-    right = np.where(np.isfinite(b.values), b.values, np.nan)
-    return np.array_equal(left, right, equal_nan=True)
-
-
 def _absence(details: Any) -> tuple[Issue, ...]:
     if details is ABSENT:
         return (Issue.DETAILS_MISSING,)
@@ -266,30 +220,11 @@ def _absence(details: Any) -> tuple[Issue, ...]:
     return (Issue.DETAILS_EMPTY if isinstance(details, list) else Issue.DETAILS_DAMAGED,)
 
 
-def first_prompt_is(entry: Any, turns: Sequence[Turn]) -> bool:
-    """Whether an entry's first prompt is that of the first turn."""
-    prompts = entry.get("prompt_token_ids") if isinstance(entry, dict) else None
-    if not isinstance(prompts, list) or not prompts or not turns:
-        return False
-    return _same_ids(prompts[0], turns[0].prompt)
-
-
-def _is_summarizer(entry: Any, witness: Witness) -> bool:
-    """Whether entry 0 is a summarizer's chat: the main chat recorded nothing before it."""
-    prompts = entry.get("prompt_token_ids") if isinstance(entry, dict) else None
-    if not isinstance(prompts, list) or not prompts or first_prompt_is(entry, witness.turns):
-        return False
-    return any(_same_ids(prompts[0], row) for row in witness.summarizer_prompts)
+def _no_evidence(n: int) -> list[Issue]:
+    """What is said of calls none of which holds completion ids."""
+    return [Issue.NO_COMPLETION_IDS, *[Issue.CALL_WITHOUT_EVIDENCE] * n] if n else []
 
 
 def _recorded(row: IdRow) -> bool:
     """Whether a completion holds ids, or something in the place of ids."""
     return row.size > 0 or (row.delta is None and not row.missing)
-
-
-def _has_ids(row: IdRow) -> bool:
-    return row.size > 0
-
-
-def _has_values(row: LogprobRow) -> bool:
-    return row.values is not None and row.values.size > 0
