@@ -14,7 +14,7 @@ from pipeline_datasets import balanced, ledger, rows
 from pipeline_readers import counted
 from pipeline_trials import make_job, make_steps, make_trial, put, result, snapshot, touch
 
-from wmo_distill.errors import UsageError
+from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline import build, build_with
@@ -445,3 +445,19 @@ def test_a_manifest_that_does_not_fit_is_told(
     assert "--fresh" in str(told.value)
     build([tmp_path / "jobs"], out, fresh=True)
     assert verify(out) == []
+
+
+def test_rows_of_a_damaged_part_are_not_copied(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job", "t1", "t2")
+    out = tmp_path / "out"
+    build([job], out)
+    part = out / read_manifest(out).parts[0].file
+    data = bytearray(part.read_bytes())
+    data[len(data) // 3] ^= 1
+    part.write_bytes(data)
+    touch(job / "t1" / "result.json")
+    before = snapshot(out)
+    with pytest.raises(DistillError, match="expected SHA-256 .*--fresh") as told:
+        build([job], out)
+    assert str(part) in str(told.value)
+    assert snapshot(out) == before

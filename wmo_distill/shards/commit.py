@@ -1,5 +1,6 @@
 """The end of a build: the parts without the rows that go, the ledger, the manifest."""
 
+import hashlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -110,6 +111,8 @@ class _Parts:
             self.names[part.file] = part.file
             self.kept.append(part)
             return part
+        if self._rows.get(part.file):
+            _check_unchanged(part, self._out / part.file)
         return self._rewritten(part, self._out / part.file)
 
     def keep_new(self, part: PartInfo) -> None:
@@ -147,6 +150,18 @@ class _Parts:
         self.names[was or info.file] = f"{PARTS_DIR}/{name}"
         self.kept.append(info.model_copy(update={"file": f"{PARTS_DIR}/{name}"}))
         return self.kept[-1]
+
+
+def _check_unchanged(part: PartInfo, file: Path) -> None:
+    """Rows that are copied get a new hash, which must not make damage look sound."""
+    with open(file, "rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    if sha256 != part.sha256:
+        raise DistillError(
+            f"{file}: expected SHA-256 {part.sha256[:16]}… as the manifest says, found "
+            f"{sha256[:16]}…; the dataset was left as it was; restore the file, or build again "
+            "with --fresh"
+        )
 
 
 def _rows_by_part(rows: Mapping[str, LedgerRow]) -> dict[str, list[LedgerRow]]:
