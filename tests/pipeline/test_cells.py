@@ -69,6 +69,19 @@ def test_the_cells_of_steps_may_be_mixed(tmp_path: Path) -> None:
     assert summary.calls == summary.calls_found == 12
 
 
+def test_steps_that_no_cell_grades_follow_their_trial(tmp_path: Path) -> None:
+    for name in ("t1", "t2"):
+        make_steps(tmp_path / "job" / name, "a", "b")
+    file = put_cells(
+        tmp_path, cell("job/t2", step_name="b"), cell("job/t1", step_name="a", attempt=2)
+    )
+    out = tmp_path / "out"
+    balanced(out, build([tmp_path / "job"], out, cells=file))
+    assert rows(out, "trial_name", "step_name", "attempt") == [
+        ("t2", "b", 1), ("t2", "a", None), ("t1", "a", 2), ("t1", "b", None),
+    ]  # fmt: skip
+
+
 def test_a_mixed_trial_that_can_be_read_only_once_costs_no_other(tmp_path: Path) -> None:
     for name in ("t1", "t2"):
         make_steps(tmp_path / "job" / name, "a", "b")

@@ -457,7 +457,7 @@ def test_rows_of_a_damaged_part_are_not_copied(tmp_path: Path) -> None:
     part.write_bytes(data)
     touch(job / "t1" / "result.json")
     before = snapshot(out)
-    with pytest.raises(DistillError, match="expected SHA-256 .*--fresh") as told:
+    with pytest.raises(DistillError, match=r"expected SHA-256 .*--fresh") as told:
         build([job], out)
     assert str(part) in str(told.value)
     assert snapshot(out) == before

@@ -117,6 +117,8 @@ class _RowSums:
     rows: int = 0
     tokens: int = 0
     digests: int = 0
+    place: tuple[bytes, int] = (b"", -1)
+    """Path and step of the row before, where no cell decides the order."""
     totals: Totals = field(default_factory=Totals)
 
 
@@ -162,6 +164,12 @@ def _row_breaches(
     if episode in seen.episodes:
         yield Breach("each episode_id once", row["episode_id"])
     seen.episodes.add(episode)
+    if row["artifact_dir"] not in rules.cells:
+        place = row["artifact_dir"].encode(), -1 if row["step_index"] is None else row["step_index"]
+        if place < real.place:
+            path, step = real.place
+            yield Breach(f"a row after step {step} of {path.decode()}", row["artifact_dir"])
+        real.place = place
     if breaches:
         return  # a record can be built, and its counts mean something, only without these
     record = record_of(row, spans.row(at))

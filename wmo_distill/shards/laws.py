@@ -5,6 +5,7 @@ anything builds a span from them.
 """
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, LogprobMode, SegmentKind, SpanSource, StopReason
@@ -38,12 +39,15 @@ class Rules(BaseModel):
     reward_range: tuple[float, float] = (0.0, 1.0)
     reward_files: bool = False
     salvage: bool = True
+    cells: dict[str, str] = Field(default_factory=dict)
+    """The trials whose rows are in the order of their cells, by path."""
 
 
 _FIRST_TIME, _LAST_TIME = (
     (end.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
     for end in (datetime.min, datetime.max)
 )
+_GROUP = re.compile("[0-9a-f]{16}")
 _WORDS: dict[str, type[StrEnum]] = {
     "logprob_mode": LogprobMode,
     "stop_reason": StopReason,
@@ -73,13 +77,15 @@ def time_breaches(row: dict[str, Any]) -> Iterator[Breach]:
 
 
 def identity_breaches(row: dict[str, Any]) -> Iterator[Breach]:
-    """How the id is made, and a path that stays below the parent."""
+    """How the ids are made, and a path that stays below the parent."""
     trial = row["trial_id"]
     start = "path:" if trial is None else trial
     end = "" if row["step_name"] is None else f"/{row['step_name']}"
     episode = row["episode_id"]
     if not (episode.startswith(start) and episode.endswith(end)):
         yield Breach(f"episode_id {start}…{end}", episode)
+    if not _GROUP.fullmatch(row["group_id"]):
+        yield Breach("group_id of 16 hex digits", repr(row["group_id"]))
     path = row["artifact_dir"]
     if not path or path.startswith("/") or ".." in path.split("/"):
         yield Breach("artifact_dir relative to the manifest's parent", repr(path))
