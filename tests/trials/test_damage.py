@@ -150,3 +150,15 @@ def test_names_lead_nowhere(tmp_path: Path) -> None:
     trial = read(root)
     assert all(record.stop_reason is StopReason.UNKNOWN for record in trial.records)
     assert len(trial.records) == 2
+
+
+@pytest.mark.parametrize("at", ["step_name", "exception_info"])
+def test_a_wrong_type_in_a_step_is_told(at: str, tmp_path: Path) -> None:
+    root = tmp_path / "a__t1"
+    shutil.copytree(STEPS, root)
+    sound = read(root)
+    result = json.loads((root / "result.json").read_text())
+    result["step_results"][0][at] = 5 if at == "step_name" else {"exception_type": 5}
+    (root / "result.json").write_text(json.dumps(result))
+    told, before = read(root).records[0].issues, sound.records[0].issues
+    assert told.count(Issue.VALUE_DAMAGED) == before.count(Issue.VALUE_DAMAGED) + 1

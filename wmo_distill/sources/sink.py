@@ -1,5 +1,6 @@
 """Token sinks: JSONL files in which a recorder beside the agent wrote one call a line."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ SAMPLING_FIELDS = (
     "tokenizer",
 )
 _BOM = b"\xef\xbb\xbf"
+_DECODER = json.JSONDecoder()
 
 
 class SinkState(StrEnum):
@@ -101,10 +103,20 @@ def split_lines(data: bytes) -> tuple[list[bytes], bool]:
     """(whole lines that are not blank, whether a torn last line was dropped)."""
     lines = data.removeprefix(_BOM).split(b"\n")
     last = lines[-1]
-    torn = bool(last.strip()) and not isinstance(parse_json(last), dict)
+    torn = bool(last.strip()) and _is_torn(last)
     if torn:
         lines = lines[:-1]
     return [line for line in lines if line.strip()], torn
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line broke off: no JSON value is whole in it, neither an object nor another."""
+    text = line.decode("utf-8", "replace").lstrip(" \t\r")
+    try:
+        _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return parse_json(line) is Absent.UNREADABLE
+    return False
 
 
 def _order(values: list[Any]) -> list[int] | None:

@@ -115,7 +115,7 @@ def _read_episode(
     trace = read_run_trace(files, episode.root) if sink is not None else None
     evidence = EpisodeEvidence(
         readable=trial.result is not None,
-        exception=_exception(trial, episode),
+        exception=_exception(trial, episode, values),
         n_episodes=episode_count(agent_result),
         cap=cap,
         cap_known=cap_known,
@@ -142,7 +142,7 @@ def _read_episode(
         **columns,
         **episode_trace(recorded, values),
         episode_id=columns["trial_id"] or f"path:{columns['artifact_dir']}",
-        step_name=values.text(episode.step_name),
+        step_name=None if episode.step_index is None else _step_name(recorded, values),
         step_index=episode.step_index,
         sampled_with=sampled_with,
         reward=graded.reward,
@@ -178,6 +178,10 @@ def _read_episode(
     )
     record = replace(record, issues=tuple(sorted(issues)))
     return record, spans.calls_found + found, trajectory.slow_reads
+
+
+def _step_name(step: Any, values: Values) -> str | None:
+    return values.text(at(step, "step_name")) or None
 
 
 def _own_spans(
@@ -222,7 +226,9 @@ def _from_sink(
     return sink, sink_spans(sink, salvage=options.salvage, extra=options.extra)
 
 
-def _exception(trial: TrialDocuments, episode: EpisodePlace) -> RaisedException | None:
+def _exception(
+    trial: TrialDocuments, episode: EpisodePlace, values: Values
+) -> RaisedException | None:
     for info in episode.exceptions:
         raised = raised_exception(
             info,
@@ -232,6 +238,8 @@ def _exception(trial: TrialDocuments, episode: EpisodePlace) -> RaisedException 
         )
         if raised is not None:
             return raised
+        if info is not None:  # a type that is no string: as if nothing had been raised
+            values.issues.append(Issue.VALUE_DAMAGED)
     return None
 
 
