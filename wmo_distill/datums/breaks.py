@@ -1,0 +1,76 @@
+"""Why a prompt does not extend all that came before it, told from its ids."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wmo_distill.datums.datum import BreakCause
+from wmo_distill.tokens import Ids, TokenSpan
+
+Decode = Callable[[list[int]], str]
+
+# A completion that comes back after its thinking is told by this many of its last ids.
+_ENDING = 8
+# Another tokenization of the same text meets the sampled ids again within this many.
+_RESYNC = 16
+
+
+def break_cause(
+    before: TokenSpan,
+    span: TokenSpan,
+    prefix_len: int,
+    *,
+    summarized: bool,
+    decode: Decode | None = None,
+) -> BreakCause:
+    """The cause of a break between two calls of which `prefix_len` ids are shared.
+
+    `summarized` says that the trajectory records a compaction here; `decode` gives the text of
+    ids, and with it other ids for the same text are told for certain.
+    """
+    if summarized:
+        return BreakCause.SUMMARIZED
+    if before.finish_reason == "length":
+        return BreakCause.TRUNCATED_TURN
+    kept = prefix_len - before.prompt_len
+    if kept < 0:
+        return BreakCause.REWRITTEN_HISTORY
+    prompt = span.prompt_token_ids[prefix_len:]
+    lost = before.sampled[kept:]
+    if decode is not None and _same_text(decode(lost.tolist()), decode(prompt.tolist())):
+        return BreakCause.RETOKENIZED
+    if _comes_back(lost, prompt):
+        return BreakCause.DROPPED_COMPLETION
+    if kept == 0:
+        return BreakCause.DROPPED_COMPLETION
+    if decode is None and _meets_again(lost, prompt):
+        return BreakCause.RETOKENIZED
+    return BreakCause.PAST_STOP if prompt.size else BreakCause.UNKNOWN
+
+
+def _same_text(lost: str, prompt: str) -> bool:
+    return bool(lost) and prompt.startswith(lost)
+
+
+def _comes_back(lost: Ids, prompt: Ids) -> bool:
+    """Whether the prompt goes on with a later part of the completion: its thinking is gone."""
+    ending = lost[-_ENDING:]
+    if ending.size < 2 or ending.size == lost.size:
+        return False
+    for size in range(min(lost.size - 1, prompt.size), ending.size - 1, -1):
+        if np.array_equal(lost[-size:], prompt[:size]):
+            return True
+    return False
+
+
+def _meets_again(lost: Ids, prompt: Ids) -> bool:
+    """Whether lost ids and prompt agree again a few ids on, at different distances or not."""
+    window = prompt[:_RESYNC]
+    for start in range(1, min(lost.size - 1, _RESYNC)):
+        run = lost[start : start + 4]
+        if run.size < 2:
+            break
+        for at in range(1, window.size - run.size + 1):
+            if np.array_equal(window[at : at + run.size], run):
+                return True
+    return False

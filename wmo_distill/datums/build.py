@@ -1,0 +1,181 @@
+"""Records to training sequences, with an account of every token that is not trained."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from wmo_distill.datums.breaks import Decode
+from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
+from wmo_distill.datums.merge import Fragment, merge
+from wmo_distill.records import TrialRecord
+from wmo_distill.tokens import NO_IDS, by_segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatumRules:
+    """How records become datums; the defaults drop nothing."""
+
+    context_budget: int | None = None
+    max_datum_tokens: int | None = None
+    purpose: Literal["rl", "sft"] = "rl"
+    budget_rule: Literal["prompt", "sequence"] = "prompt"
+    """What is compared with the budget: a call's prompt, or its prompt and completion."""
+    drop: Literal["fragment", "record"] = "fragment"
+    """What goes when a fragment is over a limit."""
+    drop_stop_reasons: Collection[str] = ()
+    subagents: bool = False
+    reopen: bool = False
+    strict_logprobs: bool = True
+    """Leave tokens without a log-probability untrained in an RL build."""
+    decode: Decode | None = None
+
+
+def build_datums(
+    records: Iterable[TrialRecord],
+    *,
+    context_budget: int | None = None,
+    max_datum_tokens: int | None = None,
+    rules: Literal["default", "reference"] = "default",
+    purpose: Literal["rl", "sft"] = "rl",
+    drop: Literal["fragment", "record"] = "fragment",
+    budget_rule: Literal["prompt", "sequence"] = "prompt",
+    drop_stop_reasons: Collection[str] = (),
+    subagents: bool = False,
+    reopen: bool = False,
+    decode: Decode | None = None,
+) -> tuple[list[TrainDatum], DatumStats]:
+    """The datums of the records in order, and what became of every sampled token.
+
+    `rules="reference"` is world-model-optimizer 0.2.0's builder: a record over a limit goes
+    whole, its budget counts prompt and completion, and the word `context_overflow` drops it.
+    """
+    if rules == "reference":
+        chosen = DatumRules(
+            context_budget=context_budget,
+            max_datum_tokens=max_datum_tokens,
+            budget_rule="sequence",
+            drop="record",
+            drop_stop_reasons=("context_overflow",),
+            strict_logprobs=False,
+        )
+    else:
+        chosen = DatumRules(
+            context_budget=context_budget,
+            max_datum_tokens=max_datum_tokens,
+            purpose=purpose,
+            budget_rule=budget_rule,
+            drop=drop,
+            drop_stop_reasons=drop_stop_reasons,
+            subagents=subagents,
+            reopen=reopen,
+            decode=decode,
+        )
+    account = Account()
+    datums: list[TrainDatum] = []
+    for record in records:
+        datums += _of_record(record, chosen, account, reference=rules == "reference")
+    return datums, account.stats()
+
+
+def _of_record(
+    record: TrialRecord, rules: DatumRules, account: Account, *, reference: bool
+) -> list[TrainDatum]:
+    account.records += 1
+    segments = by_segment(record.spans)
+    wanted = {k: calls for k, calls in segments.items() if k == 0 or rules.subagents}
+    sampled = sum(span.sampled.size for calls in wanted.values() for span in calls)
+    if record.stop_reason in rules.drop_stop_reasons:
+        account.drop_record(Drop.OVERFLOW if reference else Drop.STOP_REASON, sampled)
+        return []
+    if not wanted:
+        account.drop_record(Drop.SPANLESS)
+        return []
+    fragments = [
+        (segment, fragment)
+        for segment, calls in sorted(wanted.items())
+        for fragment in merge(
+            calls,
+            compactions=record.compactions if segment == 0 else (),
+            reopen=rules.reopen,
+            decode=rules.decode,
+        ).fragments
+    ]
+    over = [_over(fragment, rules) for _, fragment in fragments]
+    if rules.drop == "record" and any(over):
+        account.drop_record(Drop.OVERFLOW if Drop.OVERFLOW in over else Drop.OVERLONG, sampled)
+        return []
+    datums: list[TrainDatum] = []
+    index = dict.fromkeys(wanted, 0)
+    for (segment, fragment), reason in zip(fragments, over, strict=True):
+        if reason is not None:
+            account.drop_tokens(reason, fragment.sampled_tokens)
+            continue
+        datum = _datum(record, segment, index[segment], fragment, rules, account)
+        if datum is not None:
+            index[segment] += 1
+            datums.append(datum)
+    if datums:
+        account.keep(datums)
+    else:
+        reasons = [reason for reason in over if reason is not None]
+        account.drop_record(min(reasons, key=_PRECEDENCE.index) if reasons else Drop.SILENT)
+    return datums
+
+
+_PRECEDENCE: Sequence[Drop] = (Drop.OVERFLOW, Drop.OVERLONG)
+
+
+def _over(fragment: Fragment, rules: DatumRules) -> Drop | None:
+    """Which limit a fragment is over; the budget comes first."""
+    asked = fragment.size if rules.budget_rule == "sequence" else fragment.longest_prompt
+    if rules.context_budget is not None and asked > rules.context_budget:
+        return Drop.OVERFLOW
+    trained = fragment.sampled_tokens > 0
+    if rules.max_datum_tokens is not None and trained and fragment.size > rules.max_datum_tokens:
+        return Drop.OVERLONG
+    return None
+
+
+def _datum(
+    record: TrialRecord,
+    segment: int,
+    index: int,
+    fragment: Fragment,
+    rules: DatumRules,
+    account: Account,
+) -> TrainDatum | None:
+    """A fragment as a datum, None if nothing in it is trained."""
+    ids = fragment.token_ids() if fragment.pieces else NO_IDS
+    mask = np.zeros(ids.size, np.bool_)
+    logprobs = np.zeros(ids.size, np.float64)
+    for start, (sampled, recorded) in zip(fragment.starts, fragment.runs, strict=True):
+        place = slice(start, start + sampled.size)
+        if recorded is None:
+            if rules.purpose == "rl" and rules.strict_logprobs:
+                account.drop_tokens(Drop.NO_LOGPROBS, sampled.size)
+                continue
+            mask[place], logprobs[place] = True, np.nan
+        elif rules.purpose == "rl" and rules.strict_logprobs:
+            finite = np.isfinite(recorded)
+            account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int(sampled.size - finite.sum()))
+            mask[place], logprobs[place] = finite, np.where(finite, recorded, 0.0)
+        else:
+            mask[place], logprobs[place] = True, recorded
+    if not mask.any():
+        return None
+    return TrainDatum(
+        trial_name=record.trial_name,
+        step_name=record.step_name,
+        episode_id=record.episode_id,
+        segment=segment,
+        fragment_index=index,
+        token_ids=ids,
+        loss_mask=mask,
+        sampled_logprobs=logprobs,
+        call_starts=tuple(fragment.starts),
+        call_lengths=tuple(sampled.size for sampled, _ in fragment.runs),
+        break_cause=fragment.cause,
+        break_position=fragment.position,
+    )

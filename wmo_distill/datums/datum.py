@@ -1,0 +1,138 @@
+"""One training sequence, and the account of a build of them."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from wmo_distill.tokens import Ids, Logprobs
+
+
+class BreakCause(StrEnum):
+    """Why a prompt does not extend all that came before it."""
+
+    REWRITTEN_HISTORY = "rewritten_history"
+    DROPPED_COMPLETION = "dropped_completion"
+    RETOKENIZED = "retokenized"
+    PAST_STOP = "past_stop"
+    SUMMARIZED = "summarized"
+    TRUNCATED_TURN = "truncated_turn"
+    UNKNOWN = "unknown"
+
+
+class Drop(StrEnum):
+    """Why a record, or some of its sampled tokens, are not trained."""
+
+    STOP_REASON = "stop_reason"
+    SPANLESS = "spanless"
+    SILENT = "silent"
+    OVERFLOW = "overflow"
+    OVERLONG = "overlong"
+    NO_LOGPROBS = "no_logprobs"
+    LOGPROB_NOT_FINITE = "logprob_not_finite"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainDatum:
+    """An unshifted sequence: entry i of every per-token array speaks of token i.
+
+    `loss_mask` is True at trained tokens; `sampled_logprobs` is 0.0 where it is False, and NaN at
+    a trained token only in a supervised build, where none was recorded.
+    """
+
+    trial_name: str
+    step_name: str | None
+    episode_id: str
+    segment: int
+    fragment_index: int
+    token_ids: Ids
+    loss_mask: NDArray[np.bool_]
+    sampled_logprobs: Logprobs
+    call_starts: tuple[int, ...] = ()
+    call_lengths: tuple[int, ...] = ()
+    """Where each sampled run lies, trained or not."""
+    break_cause: BreakCause | None = None
+    """Why this fragment is not the one before, gone on."""
+    break_position: int | None = None
+    """How many leading ids its first prompt shares with what came before."""
+    advantages: NDArray[np.float64] | None = None
+    target_ids: Ids | None = None
+    target_weights: NDArray[np.float64] | None = None
+
+    @property
+    def loss_tokens(self) -> int:
+        return int(np.count_nonzero(self.loss_mask))
+
+
+class DatumStats(BaseModel):
+    """Sums over a build; tokens are sampled ones unless they say otherwise.
+
+    kept records + dropped_records of each reason == records.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    records: int = 0
+    datums: int = 0
+    fragments: int = 0
+    """Datums beyond the first of each kept record."""
+    overflow_drops: int = 0
+    overlong_drops: int = 0
+    loss_tokens: int = 0
+    context_tokens: int = 0
+    dropped_records: dict[Drop, int] = Field(default_factory=dict)
+    dropped_tokens: dict[Drop, int] = Field(default_factory=dict)
+    breaks: dict[BreakCause, int] = Field(default_factory=dict)
+
+    @property
+    def fragmentation_rate(self) -> float:
+        """fragments / datums, 0.0 without datums."""
+        return self.fragments / self.datums if self.datums else 0.0
+
+
+@dataclass(slots=True)
+class Account:
+    """Counts as they grow during a build."""
+
+    records: int = 0
+    datums: int = 0
+    fragments: int = 0
+    loss_tokens: int = 0
+    context_tokens: int = 0
+    dropped_records: dict[Drop, int] = field(default_factory=dict)
+    dropped_tokens: dict[Drop, int] = field(default_factory=dict)
+    breaks: dict[BreakCause, int] = field(default_factory=dict)
+
+    def drop_record(self, reason: Drop, tokens: int = 0) -> None:
+        self.dropped_records[reason] = self.dropped_records.get(reason, 0) + 1
+        self.drop_tokens(reason, tokens)
+
+    def drop_tokens(self, reason: Drop, tokens: int) -> None:
+        if tokens:
+            self.dropped_tokens[reason] = self.dropped_tokens.get(reason, 0) + tokens
+
+    def keep(self, datums: list[TrainDatum]) -> None:
+        self.datums += len(datums)
+        self.fragments += len(datums) - 1
+        for datum in datums:
+            trained = datum.loss_tokens
+            self.loss_tokens += trained
+            self.context_tokens += datum.token_ids.size - trained
+            if datum.break_cause is not None:
+                self.breaks[datum.break_cause] = self.breaks.get(datum.break_cause, 0) + 1
+
+    def stats(self) -> DatumStats:
+        return DatumStats(
+            records=self.records,
+            datums=self.datums,
+            fragments=self.fragments,
+            overflow_drops=self.dropped_records.get(Drop.OVERFLOW, 0),
+            overlong_drops=self.dropped_records.get(Drop.OVERLONG, 0),
+            loss_tokens=self.loss_tokens,
+            context_tokens=self.context_tokens,
+            dropped_records=self.dropped_records,
+            dropped_tokens=self.dropped_tokens,
+            breaks=self.breaks,
+        )
