@@ -1,6 +1,7 @@
 """The command as a shell sees it: help, exit codes, which stream says what."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -93,6 +94,27 @@ def test_no_control_character_of_a_trial_reaches_the_terminal(run: Run, tmp_path
     ]
     assert all("\x1b" not in text and "\x07" not in text for text in printed)
     assert "red?[31m" in printed[2]
+
+
+def test_names_that_stdout_cannot_hold(tmp_path: Path) -> None:
+    name = "tri\udce9l \u540d" if sys.platform == "linux" else "trial \u540d"
+    jobs = tmp_path / "jöbs"
+    shutil.copytree(next(TRIAL.glob("jobs/*/*__*")), jobs / name)
+    out = tmp_path / "öut"
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1", "PYTHONPATH": str(ROOT)}
+    for args in (
+        ("doctor", jobs), ("doctor", jobs, "--json"), ("build", jobs, "-o", out),
+        ("build", jobs, "-o", out, "--json"), ("show", out), ("stats", out, "--json"),
+        ("verify", out),
+    ):  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "wmo_distill", *map(os.fspath, args)],
+            capture_output=True, env=environment, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b""), args
+        if "--json" in args:
+            assert done.stdout.isascii()
+            assert json.loads(done.stdout)
 
 
 @pytest.mark.parametrize(

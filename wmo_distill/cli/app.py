@@ -1,5 +1,6 @@
 """The command `wmo-distill`: its subcommands, and what an error looks like."""
 
+import io
 import sys
 import traceback
 from typing import Annotated, NoReturn
@@ -9,7 +10,7 @@ import typer
 from wmo_distill import __version__
 from wmo_distill.cli.build import build
 from wmo_distill.cli.doctor import doctor
-from wmo_distill.cli.output import say
+from wmo_distill.cli.output import printable, say
 from wmo_distill.cli.show import show
 from wmo_distill.cli.stats import stats
 from wmo_distill.cli.verify import verify
@@ -52,13 +53,17 @@ def _options(
 
 def main() -> NoReturn:
     """Run the command; its exit code tells what happened (see the README)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that the terminal's encoding cannot hold must not end the command.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="wmo-distill")
     except DistillError as error:
-        say(f"wmo-distill: {error}")
+        say(f"wmo-distill: {printable(str(error))}")
         sys.exit(error.exit_code)
     except Exception as error:  # a fault of ours: one plain line, and no values of the run
-        say(f"wmo-distill: unexpected {type(error).__name__}: {error} ({_where(error)})")
+        said = printable(f"{type(error).__name__}: {error}")
+        say(f"wmo-distill: unexpected {said} ({_where(error)})")
         sys.exit(1)
     sys.exit(0)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmo_distill.cli.output import Progress, printable, put, say
+from wmo_distill.cli.output import Progress, printable, put, put_json, say
 
 if TYPE_CHECKING:
     from wmo_distill.options import BuildOptions
@@ -129,14 +129,13 @@ def build(
     finally:
         progress.close()
     if as_json:
-        put(summary.model_dump_json(indent=2))
+        put_json(summary)
     elif not quiet:
         put(render_summary(summary, out))
     if not quiet:
         for directory in summary.unlisted:
-            say(
-                f"wmo-distill: {printable(directory)}: cannot be listed; what it holds was not read"
-            )
+            where = printable(directory)
+            say(f"wmo-distill: {where}: cannot be listed; what it holds was not read")
         for path, error in summary.errors.items():
             say(f"wmo-distill: {printable(path)}: {printable(error)}")
     code = exit_code(summary, strict=strict, allow_empty=allow_empty)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmo_distill.cli.output import columns, printable, put, size
+from wmo_distill.cli.output import columns, printable, put, put_json, size
 
 if TYPE_CHECKING:
     from wmo_distill.advice import Advice
@@ -28,14 +28,17 @@ def doctor(
     from wmo_distill.doctor import diagnose
 
     diagnosis = diagnose(paths)
-    put(diagnosis.model_dump_json(indent=2) if as_json else render(diagnosis, paths))
+    if as_json:
+        put_json(diagnosis)
+    else:
+        put(render(diagnosis, paths))
 
 
 def render(diagnosis: "Diagnosis", paths: list[Path]) -> str:
     """The findings as text, then the lines to add."""
     d, sample = diagnosis, diagnosis.sample
     if not d.trials:
-        return f"no trial below {', '.join(map(str, paths))}\n"
+        return f"no trial below {printable(', '.join(map(str, paths)))}\n"
     found = [
         ("trials", f"{d.trials:,} in {d.jobs:,} jobs, {size(d.bytes)}"),
         ("harbor", _counts(d.harbor)),
@@ -90,7 +93,7 @@ def _lines(advice: tuple["Advice", ...], paths: list[Path]) -> list[str]:
             + "\n".join(f"  {line}" for line in lines)
         )
         blocks.append(f"or to its command line\n  harbor run ... {' '.join(flags)}")
-    given = " ".join(shlex.quote(str(path)) for path in paths)
+    given = printable(" ".join(shlex.quote(str(path)) for path in paths))
     command = " ".join([f"wmo-distill build {given} -o shards", *declare])
     others = [option for a in advice for option in a.build]
     if others:

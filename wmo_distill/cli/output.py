@@ -1,15 +1,25 @@
 """What commands print: data on stdout, talk on stderr."""
 
+import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 def put(text: str) -> None:
     """Data, on stdout."""
     typer.echo(text, nl=not text.endswith("\n"))
+
+
+def put_json(model: "BaseModel") -> None:
+    """Data for programs: JSON in ASCII, whatever the encoding of stdout."""
+    put(json.dumps(json.loads(model.model_dump_json()), indent=2))
 
 
 def say(text: str) -> None:

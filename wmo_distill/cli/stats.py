@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wmo_distill.cli.output import put
+from wmo_distill.cli.output import put, put_json
 
 
 def stats(
@@ -24,4 +24,7 @@ def stats(
     from wmo_distill.stats.rollout import rollout_stats
 
     numbers = rollout_stats(scan(out), max_tokens=max_tokens, superseded=passed_over(out))
-    put(numbers.model_dump_json(indent=2) if as_json else render_rollout_stats(numbers))
+    if as_json:
+        put_json(numbers)
+    else:
+        put(render_rollout_stats(numbers))

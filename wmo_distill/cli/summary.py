@@ -31,7 +31,7 @@ def render_summary(summary: "Summary", out: Path) -> str:
         ("this run", ", ".join(_this_run(s))),
     ]
     title = f"{out}, as it is; a build would read what stands last" if s.dry_run else str(out)
-    blocks = [title + "\n" + columns([row for row in rows if row[1]])]
+    blocks = [printable(title) + "\n" + columns([row for row in rows if row[1]])]
     if s.issues:
         blocks.append("Issues\n" + columns(_issue_rows(s.issues)))
     return "\n\n".join(blocks) + "\n"

@@ -25,7 +25,7 @@ def verify(
         for fault in faults:
             put(printable(str(fault)))
     if faults:
-        say(f"{out}: {len(faults)} faults; build the dataset again with --fresh")
+        say(f"{printable(str(out))}: {len(faults)} faults; build the dataset again with --fresh")
         raise typer.Exit(1)
     if not as_json:
-        put(f"{out}: no fault")
+        put(f"{printable(str(out))}: no fault")
