@@ -1,0 +1,129 @@
+"""Advantages and top-k targets from a teacher, against the reference's answers and by law."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wmo_distill.datums.advantages import attach_advantages
+from wmo_distill.datums.datum import TrainDatum
+from wmo_distill.datums.topk import build_topk_ce_datums
+from wmo_distill.tokens import as_ids
+
+ANSWERS = json.loads((Path(__file__).parents[2] / "fixtures/datums/reference.json").read_text())
+"""What world-model-optimizer 0.2.0 answered to random datums, teachers and candidates."""
+
+
+def datum(told: dict[str, Any]) -> TrainDatum:
+    return TrainDatum(
+        trial_name=told["trial_name"],
+        step_name=None,
+        episode_id=told["trial_name"],
+        segment=0,
+        fragment_index=told["fragment_index"],
+        token_ids=as_ids(told["model_input_tokens"]),
+        loss_mask=np.array(told["loss_mask"], bool),
+        sampled_logprobs=np.array(told["sampled_logprobs"], np.float64),
+    )
+
+
+def simple(mask: list[int], **more: Any) -> TrainDatum:
+    return TrainDatum(
+        trial_name="t",
+        step_name=None,
+        episode_id="t",
+        segment=0,
+        fragment_index=0,
+        token_ids=as_ids(list(range(10, 10 + len(mask)))),
+        loss_mask=np.array(mask, bool),
+        sampled_logprobs=np.where(np.array(mask, bool), -1.0, 0.0),
+        **more,
+    )
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_advantages_are_the_reference_s(answer: dict[str, Any]) -> None:
+    datums = [datum(told) for told in answer["datums"]]
+    got, stats = attach_advantages(
+        datums, answer["teacher"], clip=answer["clip"], center=answer["center"]
+    )
+    assert [one.trial_name for one in got] == answer["kept"]
+    for one, wanted in zip(got, answer["advantages"], strict=True):
+        assert one.advantages is not None
+        assert one.advantages.tolist() == pytest.approx(wanted, abs=1e-12)
+    for name, value in answer["stats"].items():
+        assert getattr(stats, name) == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_topk_is_the_reference_s(answer: dict[str, Any]) -> None:
+    datums = [datum(told) for told in answer["datums"]]
+    rows = [
+        [None if row is None else [(i, x) for i, x in row] for row in rows]
+        for rows in answer["rows"]
+    ]
+    got, stats = build_topk_ce_datums(datums, rows, answer["k"])
+    assert len(got) == len(answer["topk"])
+    for one, (name, ids, weights) in zip(got, answer["topk"], strict=True):
+        assert one.trial_name == name
+        assert one.target_ids is not None
+        assert one.target_weights is not None
+        assert one.target_ids.tolist() == ids
+        assert one.target_weights.tolist() == pytest.approx(weights, abs=1e-12)
+    assert stats.model_dump() == answer["topk_stats"]
+
+
+def test_another_number_of_answers_is_the_caller_s_error() -> None:
+    with pytest.raises(ValueError, match="expected 1 lists"):
+        attach_advantages([simple([0, 1])], [])
+    with pytest.raises(ValueError, match="expected 1"):
+        build_topk_ce_datums([simple([0, 1])], [], 1)
+    with pytest.raises(ValueError, match="at least 1"):
+        build_topk_ce_datums([], [], 0)
+    with pytest.raises(ValueError, match="at most 1"):
+        build_topk_ce_datums([simple([0, 1])], [[None, [(1, -1.0), (2, -1.0)]]], 1)
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, math.inf])
+def test_a_value_that_is_not_finite_trains_nothing(value: float) -> None:
+    got, stats = attach_advantages([simple([0, 1])], [[None, value]])
+    assert got == []
+    assert (stats.not_finite_drops, stats.advantage_mean) == (1, None)
+    copies, told = build_topk_ce_datums([simple([0, 1])], [[None, [(1, value)]]], 1)
+    assert copies == []
+    assert told.mismatch_drops == 1
+
+
+def test_parts_add_up() -> None:
+    rewarded = simple([0, 1, 1], advantages=np.array([0.0, 2.0, 2.0]))
+    (got,), _ = attach_advantages([rewarded], [[None, -3.0, -1.0]], beta=0.5, discount=0.1)
+    assert got.advantages is not None
+    # teacher parts 0.5 * (-2) + 0.1 * 0 and 0.5 * 0, beside 2.0 of the reward
+    assert got.advantages.tolist() == pytest.approx([0.0, 1.0, 2.0])
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.floats(-20, 0)), min_size=1, max_size=8),
+    st.integers(1, 4),
+    st.data(),
+)
+def test_weights_of_a_position_sum_to_one(
+    tokens: list[tuple[bool, float]], k: int, data: st.DataObject
+) -> None:
+    one = simple([int(trained) for trained, _ in tokens])
+    candidate = st.tuples(st.integers(0, 99), st.floats(-30, 0))
+    row = [data.draw(st.lists(candidate, min_size=1, max_size=k)) for _ in tokens]
+    copies, _ = build_topk_ce_datums([one], [row], k)
+    total = np.sum([copy.target_weights for copy in copies], axis=0)
+    assert total == pytest.approx(one.loss_mask.astype(float))
+    for copy in copies:
+        assert copy.target_ids is not None
+        assert copy.target_weights is not None
+        filler = copy.target_weights == 0
+        realised = copy.target_ids == copy.token_ids
+        assert (realised | ~filler).all()
