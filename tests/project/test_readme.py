@@ -224,7 +224,10 @@ def test_the_file_tree_is_the_checkout_s() -> None:
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
     modules = [f for f in files if not f.endswith("/__init__.py")]
-    assert sorted(listed) == sorted([*modules, "wmo_distill/__init__.py"])
+    there = {*modules, "wmo_distill/__init__.py"}
+    assert len(listed) == len(set(listed))
+    assert there - set(listed) == set(), "modules that the README's file tree does not list"
+    assert set(listed) - there == set(), "lines of the README's file tree without a module"
 
 
 def test_no_link_leads_nowhere() -> None:
