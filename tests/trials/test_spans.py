@@ -363,3 +363,11 @@ def test_no_call_of_the_trajectory_vanishes(completion: IdRow) -> None:
         assert Counter(spans.issues) == wanted
     else:
         assert [span.sampled_token_ids for span in spans.spans] == [None, None]
+
+
+def test_no_completion_is_placed_where_the_others_find_no_room() -> None:
+    """[1] is of the first call, after which the history was rewritten; it only fits later on."""
+    prompts = [[1], [1, 4], [1, 8], [1, 8, 3, 2, 3], [1, 8, 3, 2, 3, 1]]
+    spans = read([entry(prompts, [[1], [3, 0], [3, 2]])])
+    assert spans.spans == ()
+    assert Counter(spans.issues) == {Issue.LISTS_MISALIGNED: 1, Issue.CALL_UNPLACED: 5}

@@ -16,12 +16,19 @@ def place_completions(
 ) -> list[int | None]:
     """The prompt of each completion, None from the first one on that cannot be placed.
 
-    Completion j belongs to prompt k if prompt k+1 starts with prompt k followed by completion j;
-    the last completion is placed without such proof if only the last prompt is left for it.
+    Completion j belongs to prompt k if prompt k+1 starts with prompt k followed by completion j,
+    and enough prompts are left for the completions after it; the last completion is placed
+    without such proof if only the last prompt is left for it.
     """
     added = [_added(before, after) for before, after in pairwise(prompts)]
+    spare = len(prompts) - len(completions)
     options = [
-        [k for k, ids in enumerate(added) if _begins(ids, completion)] for completion in completions
+        [
+            k
+            for k, ids in enumerate(added)
+            if (spare < 0 or k <= spare + j) and _begins(ids, completion)
+        ]
+        for j, completion in enumerate(completions)
     ]
     earliest = _earliest(options)
     placed = _forced(options[: len(earliest)], earliest)
