@@ -63,6 +63,16 @@ class TrialFiles:
         """An unbuffered reader of a regular file that no symbolic link leads to."""
         return _open_regular(self.root, relative)
 
+    def cannot_open(self, relative: str) -> bool:
+        """Whether a regular file is there and this process may not, or cannot, read it."""
+        if self.stat(relative) is None:
+            return False
+        opened = self.open(relative)
+        if isinstance(opened, Absent):
+            return opened is Absent.UNREADABLE
+        opened.close()
+        return False
+
     def read(self, relative: str) -> bytes | Absent:
         """The whole file."""
         opened = self.open(relative)

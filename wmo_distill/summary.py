@@ -36,7 +36,7 @@ class Summary(BaseModel):
     unused_sinks: int = 0
     """Sink files of no found trial."""
     unlisted: list[str] = Field(default_factory=list)
-    """Directories that could not be listed, relative to the parent."""
+    """Directories that could not be looked into, relative to the parent."""
     errors: dict[str, str] = Field(default_factory=dict)
     """What went wrong with each trial that could not be read, by path."""
     dry_run: bool = False

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -192,3 +193,23 @@ def test_a_part_that_cannot_be_read_back(tmp_path: Path) -> None:
     assert snapshot(out) == before
     assert build([job], out, fresh=True).records == 1
     assert rows(out, "trial_name") == ["t2"]
+
+
+def test_a_directory_that_cannot_be_written_to_is_told_before_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, out = make_job(tmp_path / "job", "t1"), tmp_path / "out"
+
+    def refuse(**_: object) -> str:
+        raise PermissionError(13, "Permission denied", "a name that means nothing to anyone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "mkdtemp", refuse)
+        with pytest.raises(UsageError) as told:
+            build([job], out)
+        assert str(told.value).startswith(f"{out}: expected a directory that can be written to")
+        assert not out.exists()
+    build([job], out)
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "mkdtemp", refuse)
+        assert build([job], out).read == 0  # nothing to write

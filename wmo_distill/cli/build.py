@@ -134,8 +134,10 @@ def build(
         put(render_summary(summary, out))
     if not quiet:
         for directory in summary.unlisted:
-            where = printable(directory)
-            say(f"wmo-distill: {where}: cannot be listed; what it holds was not read")
+            say(
+                f"wmo-distill: {printable(directory)}: cannot be looked into, and was not read; "
+                "check its permissions and those of its result.json"
+            )
         for path, error in summary.errors.items():
             say(f"wmo-distill: {printable(path)}: {printable(error)}")
     code = exit_code(summary, strict=strict, allow_empty=allow_empty)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from wmo_distill.errors import UsageError
 from wmo_distill.files import sync_directory
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.schema import LEDGER_FILE, MANIFEST_FILE, PARTS_DIR
@@ -45,8 +46,17 @@ def is_own(out: Path, name: str) -> bool:
 
 @contextmanager
 def staging(out: Path) -> Iterator[Path]:
-    """A directory for new files; what was not committed is gone afterwards."""
-    place = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=out))
+    """A directory for new files; what was not committed is gone afterwards.
+
+    UsageError where none can be made.
+    """
+    try:
+        place = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=out))
+    except OSError as error:
+        raise UsageError(
+            f"{out}: expected a directory that can be written to, found: {error.strerror}; "
+            "change its permissions, or name another with -o"
+        ) from None
     try:
         (place / PARTS_DIR).mkdir()
         yield place

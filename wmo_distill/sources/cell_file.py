@@ -22,7 +22,9 @@ def read_cell_rows(file: Path) -> list[Any]:
         data = file.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise UsageError(f"{file}: expected a readable file of cells, found: {reason}") from None
+        raise UsageError(
+            f"{file}: expected a readable file of cells, found: {reason}; check --cells"
+        ) from None
     if data[:4] == b"PAR1":
         return _parquet_rows(file, data)
     value = parse_json(data)

@@ -45,7 +45,10 @@ class FoundTrial:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The trials below the PATHs in order of path, and the directories that cannot be listed."""
+    """The trials below the PATHs in order of path, and the directories that cannot be looked into.
+
+    Those cannot be listed, or hold a result that cannot be opened and nothing else of a trial.
+    """
 
     parent: Path
     trials: tuple[FoundTrial, ...]
@@ -54,7 +57,7 @@ class Found:
     unlisted: tuple[str, ...] = ()
 
     def covers(self, path: str) -> bool:
-        """Whether a trial's path lies under one of the PATHs, in a directory that was listed."""
+        """Whether a trial's path lies under one of the PATHs, where everything could be seen."""
         return any(map(path_below, [path] * len(self.paths), self.paths)) and not any(
             path_below(path, unlisted) for unlisted in self.unlisted
         )
@@ -158,6 +161,8 @@ class _Look:
     result: Head = _NO_HEAD
     config: Head = _NO_HEAD
     is_trial: bool = False
+    is_closed: bool = False
+    """Whether a file that may be a trial's result is there and cannot be opened."""
 
     @property
     def is_job(self) -> bool:
@@ -184,6 +189,8 @@ class _Walk:
                 trial = self.trial(directory, look)
                 self.trials[trial.path] = trial
             else:
+                if look.is_closed and not look.is_job:
+                    self.unlisted.append(relative(directory, self.parent))
                 self._jobs[directory] = _job(directory, look)
                 waiting += [directory / name for name in look.folders]
 
@@ -219,6 +226,8 @@ class _Walk:
             look.is_trial = look.config.is_trial or _holds_trial_files(files, look.folders)
         if not look.is_trial and look.result.keys and not look.result.whole:
             look.is_trial = not look.result.is_job_result and _is_trial_result(files)
+        if not look.is_trial and names.get("result.json") is False:
+            look.is_closed = files.cannot_open("result.json")
         return look
 
     def _job_of(self, directory: Path) -> Job | None:

@@ -139,7 +139,8 @@ def _cell(row: Any, where: str) -> ScoreCell:
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        raise _wrong(where, key, str(first["msg"]), values[key]) from None
+        expected = str(first["msg"]).removeprefix("Input should be ")
+        raise _wrong(where, key, expected, values[key]) from None
 
 
 def _finite(reward: Any, where: str) -> float | None:
