@@ -197,7 +197,7 @@ def test_a_value_that_no_column_can_hold(change: dict[str, Any], column: str) ->
 
 def test_a_trial_name_of_another_type() -> None:
     found = columns({**RESULT, "trial_name": 5})
-    assert (found["trial_name"], found["damaged"]) == ("dir__1", 1)
+    assert (found["trial_name"], found["damaged"]) == ("csv__aaaaaaa", 1)
 
 
 def test_half_of_a_surrogate_pair_is_replaced() -> None:
@@ -228,3 +228,13 @@ def test_damage_is_an_issue_each_time() -> None:
     values.integer("5")
     values.number(None)
     assert values.issues == [Issue.VALUE_DAMAGED] * 2
+
+
+@pytest.mark.parametrize("name", [5, "", None])
+def test_a_result_without_a_name_leaves_it_to_the_config(name: Any) -> None:
+    assert columns({**RESULT, "trial_name": name})["trial_name"] == "csv__aaaaaaa"
+    assert columns({**RESULT, "trial_name": name}, {})["trial_name"] == "dir__1"
+
+
+def test_an_empty_id_is_none() -> None:
+    assert columns({**RESULT, "id": ""})["trial_id"] is None

@@ -1,5 +1,6 @@
 """What is kept of a damaged trial is right, and every call is kept or counted."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from itertools import count, islice
@@ -371,3 +372,12 @@ def test_no_completion_is_placed_where_the_others_find_no_room() -> None:
     spans = read([entry(prompts, [[1], [3, 0], [3, 2]])])
     assert spans.spans == ()
     assert Counter(spans.issues) == {Issue.LISTS_MISALIGNED: 1, Issue.CALL_UNPLACED: 5}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", [[math.inf, -math.inf], [1e308, 1e308], [None, math.nan]])
+def test_odd_numbers_do_not_warn(odd: list[Any]) -> None:
+    """A sum of them would, and a caller may have made warnings errors."""
+    spans = read([entry([[1]], [[2, 3]], [odd])])
+    finite = [x for x in odd if x is not None and math.isfinite(x)]
+    assert spans.issues.count(Issue.LOGPROB_NOT_FINITE) == 2 - len(finite)

@@ -111,8 +111,8 @@ def usable(call: Call) -> tuple[Ids | None, Logprobs | None, list[Issue]]:
     if values.size != sampled.size:
         return sampled, None, [Issue.LOGPROBS_LENGTH]
     issues: list[Issue] = []
-    if not np.isfinite(values.sum()):
-        finite = np.isfinite(values)
+    finite = np.isfinite(values)
+    if not finite.all():
         issues = [Issue.LOGPROB_NOT_FINITE] * int(values.size - finite.sum())
         values = np.where(finite, values, np.nan)
     if values.size > 1 and not values.any():

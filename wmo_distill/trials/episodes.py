@@ -57,9 +57,8 @@ def read_documents(files: TrialFiles) -> TrialDocuments:
     if not isinstance(config, dict):
         config = None
         issues.append(Issue.CONFIG_UNREADABLE)
-    name = at(result if result is not None else config, "trial_name")
-    if not isinstance(name, str) or not name:
-        name = files.root.name
+    names = [at(document, "trial_name") for document in (result, config)]
+    name = next((x for x in names if isinstance(x, str) and x), files.root.name)
     return TrialDocuments(files, result, config, name, tuple(issues), int(slow))
 
 

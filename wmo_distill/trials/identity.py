@@ -25,11 +25,11 @@ def identity_columns(
     task_id = at(result, "task_name")
     if task_id is None:
         task_id = _task_of_config(config)
-    name = at(result, "trial_name") if result is not None else at(config, "trial_name")
+    names = [values.text(at(document, "trial_name")) for document in (result, config)]
     task_checksum = at(result, "task_checksum")
     columns: dict[str, Any] = {
-        "trial_id": values.text(at(result, "id")),
-        "trial_name": values.text(name) or directory,
+        "trial_id": values.text(at(result, "id")) or None,
+        "trial_name": names[0] or names[1] or directory,
         "task_id": values.text(task_id),
         "task_checksum": values.text(task_checksum),
         "source": values.text(source),
