@@ -22,14 +22,10 @@ def place_completions(
     """
     added = [_added(before, after) for before, after in pairwise(prompts)]
     spare = len(prompts) - len(completions)
-    options = [
-        [
-            k
-            for k, ids in enumerate(added)
-            if (spare < 0 or k <= spare + j) and _begins(ids, completion)
-        ]
-        for j, completion in enumerate(completions)
-    ]
+    options = []
+    for j, completion in enumerate(completions):
+        end = len(added) if spare < 0 else min(len(added), j + spare + 1)
+        options.append([k for k in range(j, end) if _begins(added[k], completion)])
     earliest = _earliest(options)
     placed = _forced(options[: len(earliest)], earliest)
     first = next((j for j, k in enumerate(placed) if k is None), len(placed))
