@@ -14,6 +14,7 @@ from wmo_distill.options import BuildOptions
 from wmo_distill.shards.batch import Reader, Work
 from wmo_distill.shards.commit import Origin, stage
 from wmo_distill.shards.dataset import Dataset, check_out, open_dataset, parent_of
+from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.lock import writer_lock
 from wmo_distill.shards.manifest import LedgerTotals, PartInfo
 from wmo_distill.shards.reading import Limits, Reading
@@ -147,7 +148,9 @@ class _Run:
 
     def _read(self, reading: Reading, place: Path, works: list[Work]) -> None:
         sizes = {work.path: self.roster.pending[work.path].state.bytes for work in works}
-        for result in reading.read(place, works, sizes):
+        before = [self.dataset.rows.get(work.path) for work in works]
+        apart = any(row is not None and Reason.WORKER_DIED in row.reasons for row in before)
+        for result in reading.read(place, works, sizes, apart=apart):
             if result.part is not None:
                 self.parts.append(result.part)
             for entry in result.entries:

@@ -114,7 +114,11 @@ def test_a_trial_that_kills_its_worker_costs_itself_alone(tmp_path: Path) -> Non
     assert summary.skipped == {"worker_died": 1}
     assert "exit code -9" in summary.errors["job/t4-kills"]
     assert rows(out, "trial_name") == names
-    # Read again next time; without its fault the rows are those of a build without it.
+    # Read again next time, alone and small, and still in a process of its own.
+    summary = build_with(dying, [tmp_path / "job"], out)
+    balanced(out, summary)
+    assert (summary.read, summary.skipped) == (1, {"worker_died": 1})
+    # Without its fault the rows are those of a build without it.
     summary = build_with(read_trial_dir, [tmp_path / "job"], out, workers=2, limits=SMALL)
     assert (summary.read, summary.skipped) == (1, {})
     build_with(read_trial_dir, [tmp_path / "job"], plain, limits=SMALL)

@@ -50,10 +50,11 @@ class Reading:
     _total: int = field(default=0, init=False)
 
     def read(
-        self, place: Path, works: Sequence[Work], sizes: Mapping[str, int]
+        self, place: Path, works: Sequence[Work], sizes: Mapping[str, int], *, apart: bool = False
     ) -> Iterator[BatchResult]:
         """Write parts into `place`; gives their results in order.
 
+        `apart` from this process, however small, where a trial may end the process that reads it.
         OSError or DistillError where a part cannot be written.
         """
         parts = cut(
@@ -66,8 +67,8 @@ class Reading:
         input_bytes = sum(sizes.get(work.path, 0) for work in works)
         count = min(self.workers, len(batches))
         engine: Engine = InProcess()
-        if count > 1 and input_bytes >= self.limits.process_bytes:
-            engine = Workers(count)
+        if apart or (count > 1 and input_bytes >= self.limits.process_bytes):
+            engine = Workers(max(count, 1))
         self._total += len(works)
         with closing(_as_generator(engine, batches)) as outcomes:
             for batch, outcome in zip(batches, outcomes, strict=True):
