@@ -301,6 +301,16 @@ def test_a_path_outside_the_parent_is_named_before_any_search(tmp_path: Path) ->
     assert str(told.value).startswith(f"{tmp_path / 'b'}: expected a PATH below {tmp_path / 'a'}")
 
 
+def test_an_identity_that_stands_last_is_found_too(tmp_path: Path) -> None:
+    value = {"padding": "x" * HEAD_BYTES, **result("t1", id="late")}
+    put(tmp_path / "dir" / "result.json", value)
+    put(tmp_path / "job" / "result.json", {"stats": "x" * HEAD_BYTES, "n_total_trials": 1})
+    (trial,) = discover([tmp_path]).trials
+    assert (trial.path, trial.trial_id, trial.trial_name) == (
+        f"{tmp_path.name}/dir", "late", "t1",
+    )  # fmt: skip
+
+
 def test_no_two_names_become_one(tmp_path: Path) -> None:
     """A name that is not UTF-8, and the name that reads as it is written."""
     names = [b"t\xff", b"t\\xff", b"t\\x5cxff", b"t\\y"]

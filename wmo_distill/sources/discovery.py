@@ -8,7 +8,7 @@ from pathlib import Path
 from wmo_distill.errors import UsageError
 from wmo_distill.files import Absent, TrialFiles, path_text
 from wmo_distill.sources.documents import read_result
-from wmo_distill.sources.head import Head, read_head
+from wmo_distill.sources.head import Head, head_from, read_head
 
 _AGENT_FILES = ("wmo-run.json", "terminus_2.pane", "recording.cast")
 _VERIFIER_FILES = ("ctrf.json", "test-stdout.txt")
@@ -224,8 +224,9 @@ class _Walk:
         look.config = _head(files, names, "config.json")
         if not look.is_job:
             look.is_trial = look.config.is_trial or _holds_trial_files(files, look.folders)
-        if not look.is_trial and look.result.keys and not look.result.whole:
-            look.is_trial = not look.result.is_job_result and _is_trial_result(files)
+        if not (look.is_trial or look.result.whole or look.result.is_job_result):
+            look.result = _whole_head(files) if look.result.keys else look.result
+            look.is_trial = look.result.is_trial
         if not look.is_trial and names.get("result.json") is False:
             look.is_closed = files.cannot_open("result.json")
         return look
@@ -244,14 +245,12 @@ def _head(files: TrialFiles, names: dict[str, bool], name: str) -> Head:
     return _NO_HEAD if isinstance(head, Absent) else head
 
 
-def _is_trial_result(files: TrialFiles) -> bool:
-    """Read the whole document: its head did not show what it is."""
+def _whole_head(files: TrialFiles) -> Head:
+    """The keys of the whole result: its first bytes did not show what it is."""
     read = read_result(files)
-    return (
-        not isinstance(read, Absent)
-        and isinstance(read.value, dict)
-        and ("trial_name" in read.value)
-    )
+    if isinstance(read, Absent) or not isinstance(read.value, dict):
+        return _NO_HEAD
+    return head_from(read.value)
 
 
 def _holds_trial_files(files: TrialFiles, folders: Sequence[str]) -> bool:

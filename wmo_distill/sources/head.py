@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles, parse_json, plain_text
 
@@ -111,6 +113,11 @@ def _parsed(data: bytes, head: Head) -> Head:
         return head
     if not isinstance(value, dict):
         return Head(whole=True)
+    return head_from(value)
+
+
+def head_from(value: Mapping[str, Any]) -> Head:
+    """What the head of a whole document says."""
     texts = {key: item if isinstance(item, str) else None for key, item in value.items()}
     return Head(texts, whole=True)
 
