@@ -1,5 +1,6 @@
 """The options of a build that alter rows; the manifest holds them and a second run must match."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -40,4 +41,6 @@ class BuildOptions(BaseModel):
         """What the manifest holds; paths are told apart by use, not by place."""
         values = self.model_dump(mode="json", exclude={"sinks"})
         values["sinks"] = self.sinks is not None
+        # JSON has no infinity; pydantic reads the word as the number.
+        values["reward_range"] = [x if math.isfinite(x) else str(x) for x in self.reward_range]
         return values

@@ -146,3 +146,14 @@ def test_rows_of_a_damaged_part_are_not_copied(tmp_path: Path) -> None:
         build([job], out)
     assert str(part) in str(told.value)
     assert snapshot(out) == before
+
+
+def test_an_open_range_is_the_same_in_the_next_build(tmp_path: Path) -> None:
+    job, out = make_job(tmp_path / "job", "t1"), tmp_path / "out"
+    options = BuildOptions(reward_range=(float("-inf"), float("inf")))
+    build([job], out, options)
+    assert build([job], out, options).read == 0
+    assert verify(out) == []
+    assert "Infinity" not in (out / "manifest.json").read_text()
+    with pytest.raises(UsageError, match="--reward-range"):
+        build([job], out, BuildOptions(reward_range=(0.0, float("inf"))))
