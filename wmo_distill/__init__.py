@@ -7,6 +7,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wmo_distill.datums.advantages import attach_advantages as attach_advantages
+    from wmo_distill.datums.build import build_datums as build_datums
+    from wmo_distill.datums.datum import TrainDatum as TrainDatum
+    from wmo_distill.datums.options import DatumOptions as DatumOptions
+    from wmo_distill.datums.shards import build_datum_shards as build_datum_shards
+    from wmo_distill.datums.topk import build_topk_ce_datums as build_topk_ce_datums
     from wmo_distill.errors import DistillError as DistillError
     from wmo_distill.errors import UsageError as UsageError
     from wmo_distill.issues import Issue as Issue
@@ -35,6 +41,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "datums.advantages": ("attach_advantages",),
+    "datums.build": ("build_datums",),
+    "datums.datum": ("TrainDatum",),
+    "datums.options": ("DatumOptions",),
+    "datums.shards": ("build_datum_shards",),
+    "datums.topk": ("build_topk_ce_datums",),
     "errors": ("DistillError", "UsageError"),
     "issues": ("Issue",),
     "options": ("BuildOptions",),

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"
 CASES = ROOT / "fixtures" / "cases"
 HELP = Path(__file__).parent / "help"
-COMMANDS = ("doctor", "build", "stats", "show", "verify")
+COMMANDS = ("doctor", "build", "stats", "show", "datums", "verify")
 TRIAL = TRIALS / "01-solved"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -9,6 +9,7 @@ import typer
 
 from wmo_distill import __version__
 from wmo_distill.cli.build import build
+from wmo_distill.cli.datums import datums
 from wmo_distill.cli.doctor import doctor
 from wmo_distill.cli.output import printable, say
 from wmo_distill.cli.show import show
@@ -28,6 +29,7 @@ for command, summary in (
     (build, "Turn trials into Parquet shards, or bring them up to date."),
     (stats, "Solve rates, endings, tokens and issues."),
     (show, "One record, readable."),
+    (datums, "Turn a dataset's records into training sequences."),
     (verify, "Check every file, count and row of a dataset."),
 ):
     app.command(short_help=summary)(command)

@@ -43,7 +43,7 @@ def leaves(schema: pa.Schema) -> dict[str, pa.DataType]:
     return dict(leaf for field in schema for leaf in _leaves(field.type, field.name))
 
 
-LOGPROB_LEAF = "spans.list.element.sampled_logprobs.list.element"
+PER_TOKEN_FLOATS = ("logprobs.list.element", "advantages.list.element")
 EXTRA_LEAF = "spans.list.element.extra"
 
 
@@ -60,7 +60,7 @@ def parquet_writer(path: Path, schema: pa.Schema = SCHEMA) -> pq.ParquetWriter:
         compression="zstd",
         compression_level=1,
         use_dictionary=words,
-        use_byte_stream_split=[name for name in columns if name == LOGPROB_LEAF],
+        use_byte_stream_split=[name for name in columns if name.endswith(PER_TOKEN_FLOATS)],
         use_compliant_nested_type=True,
     )
 

@@ -1,0 +1,59 @@
+"""What a build of datum shards is asked for; its manifest holds it."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wmo_distill.records import StopReason, TrialRecord
+
+
+class Baseline(StrEnum):
+    """How a reward becomes an advantage among the measured episodes of its group."""
+
+    NONE = "none"
+    CENTERED = "centered"
+    GRPO = "grpo"
+    RLOO = "rloo"
+
+
+class RewardOf(StrEnum):
+    """Whose reward an episode of a multi-step trial takes."""
+
+    STEP = "step"
+    TRIAL = "trial"
+    RETURN = "return"
+    """Its step's, and those of the steps after it, discounted."""
+
+
+class DatumOptions(BaseModel):
+    """The defaults train every sampled token that has a log-probability, once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    purpose: Literal["rl", "sft"] = "rl"
+    context_budget: int | None = Field(default=None, ge=1)
+    max_datum_tokens: int | None = Field(default=None, ge=2)
+    budget_rule: Literal["prompt", "sequence"] = "prompt"
+    drop: Literal["fragment", "record"] = "fragment"
+    drop_stop_reasons: tuple[StopReason, ...] = ()
+    subagents: bool = False
+    reopen: bool = False
+    only: Literal["passed", "failed", "measured"] | None = None
+    tasks: tuple[str, ...] = ()
+    advantages: Baseline = Baseline.NONE
+    reward: RewardOf = RewardOf.STEP
+    discount: float = Field(default=1.0, ge=0.0, le=1.0)
+    min_group: int = Field(default=0, ge=0)
+    drop_constant: bool = False
+    normalize: Literal["token", "sequence"] = "token"
+
+    def wants(self, record: TrialRecord) -> bool:
+        """Whether a record passes the filters."""
+        if self.tasks and record.task_id not in self.tasks:
+            return False
+        if self.only is None:
+            return True
+        if self.only == "measured":
+            return record.measured
+        return record.measured and record.passed is (self.only == "passed")
