@@ -73,25 +73,6 @@ def read_tests(files: TrialFiles, verifier_dir: str) -> TestsReport:
     return _weigh(results.summary, results.tests)
 
 
-def reference_tests(files: TrialFiles, verifier_dir: str) -> GradedTests | None:
-    """What world-model-optimizer 0.2.0 answers: items with any verdict always win.
-
-    Its parser refuses a byte order mark, deep nesting and a status that is no string.
-    """
-    data = files.read(f"{verifier_dir}/ctrf.json")
-    if isinstance(data, Absent):
-        return None
-    try:
-        results = _Report.model_validate_json(data).results
-    except (ValidationError, RecursionError):
-        return None
-    if not all(isinstance(item.status, str) for item in results.tests):
-        return None
-    itemized = _count_items(results.tests)
-    summed = _count_summary(results.summary)
-    return itemized if itemized.resolved else summed if summed and summed.resolved else None
-
-
 def _weigh(summary: _Summary | None, items: Sequence[_Item]) -> TestsReport:
     """Items against summary; neither may speak for tests that it does not cover."""
     summed = _count_summary(summary)

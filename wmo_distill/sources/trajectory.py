@@ -151,6 +151,9 @@ def _continued(
         name = posixpath.normpath(reference)
         if name == ".." or name.startswith(("/", "../")) or "\\" in name:
             return documents, [Issue.CONTINUATION_ESCAPES]
+        if "/" in name or not name.endswith(".json"):
+            # Only such files beside the first one are watched for changes.
+            return documents, [Issue.CONTINUATION_MISSING]
         if name in seen:
             return documents, [Issue.CONTINUATION_CYCLIC]
         seen.add(name)
