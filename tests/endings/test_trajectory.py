@@ -167,7 +167,10 @@ class TestContinuation:
         assert len(found.steps) == 1
         assert not found.complete
 
-    @pytest.mark.parametrize("reference", ["trajectory.cont-1.json", "", 5, ["a"], {}, True, "a\0", "sub/more.json", "more"])
+    @pytest.mark.parametrize(
+        "reference",
+        ["trajectory.cont-1.json", "", 5, ["a"], {}, True, "a\0", "sub/more.json", "more"],
+    )
     def test_a_reference_to_nothing(self, tmp_path: Path, reference: Any) -> None:
         found = read(tmp_path, work(), continued_trajectory_ref=reference)
         assert found.issues == (Issue.CONTINUATION_MISSING,)

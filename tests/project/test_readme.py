@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import typing
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -17,6 +18,7 @@ import pytest
 
 from wmo_distill import scan
 from wmo_distill.cli.build import build
+from wmo_distill.cli.datums import datums
 from wmo_distill.issues import meanings_table
 from wmo_distill.records import StopReason
 from wmo_distill.shards.schema import SCHEMA
@@ -191,12 +193,17 @@ def test_the_stop_reasons_are_the_vocabulary() -> None:
     assert sorted(words) == sorted(StopReason)
 
 
-def test_the_options_are_the_command_s() -> None:
-    hints = typing.get_type_hints(build, include_extras=True)
+@pytest.mark.parametrize(
+    ("command", "heading"),
+    [(build, "## Options of `build`"), (datums, "## Training sequences")],
+    ids=["build", "datums"],
+)
+def test_the_options_are_the_command_s(command: Callable[..., None], heading: str) -> None:
+    hints = typing.get_type_hints(command, include_extras=True)
     wanted = {}
-    for name in inspect.signature(build).parameters:
+    for name in inspect.signature(command).parameters:
         (info,) = hints[name].__metadata__
-        if name == "paths":
+        if name in ("paths", "source"):
             continue
         # Typer keeps the first name that an annotation gives as its default.
         first = [info.default] if isinstance(info.default, str) else []
@@ -204,7 +211,7 @@ def test_the_options_are_the_command_s() -> None:
         wanted[next(d for d in declared if d.startswith("--"))] = info.help
     found = {
         re.search(r"--[a-z-]+", option)[0]: meaning  # type: ignore[index]
-        for option, meaning in table_below("## Options of `build`")
+        for option, meaning in table_below(heading)
     }
     assert found == wanted
 
