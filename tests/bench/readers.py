@@ -23,7 +23,8 @@ FIXTURE = Path(__file__).parents[2] / "fixtures/trials/01-solved"
 def ours() -> Reader:
     from wmo_distill.files import TrialFiles
     from wmo_distill.sources.documents import read_result
-    from wmo_distill.trials.spans import Witness, episode_spans
+    from wmo_distill.trials.spans import episode_spans
+    from wmo_distill.trials.witness import Witness
 
     def read(trial: Path) -> Any:
         value = read_result(TrialFiles(trial)).value  # type: ignore[union-attr]

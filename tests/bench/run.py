@@ -36,8 +36,8 @@ READ_WAYS = (
     "ours", "ours_without_simdjson", "reference", "json", "orjson", "msgspec", "simdjson", "cat",
 )  # fmt: skip
 BUILD = {
-    "2,000 x 2 MB": Shape(trials=2000, turns=10),
-    "128 x 40 turns": Shape(trials=128, turns=40, observed=1400, sampled=400),
+    "many of 2 MB": Shape(trials=2000, turns=10),
+    "40 turns, 46 MB each": Shape(trials=128, turns=40, observed=1400, sampled=400),
     "one of 300 MB": Shape(turns=114, observed=1100, sampled=250),
 }
 BUILD_WAYS = ("build1", "build2", "reference", "reference_full", "harbor_export", "cat")

@@ -1,6 +1,7 @@
 """A file seen through a window of fixed size, and text compared without parsing it."""
 
 import ctypes
+import mmap
 import re
 from collections.abc import Callable
 from typing import IO
@@ -11,6 +12,7 @@ from wmo_distill.files import retried
 
 WINDOW = 1 << 20
 _BLOCK = 1 << 12
+_REMEMBERED = 1 << 24
 _WHITE = re.compile(rb"[ \t\r\n]*")
 
 _memcmp = ctypes.CDLL(None).memcmp
@@ -19,14 +21,14 @@ _memcmp.restype = ctypes.c_int
 
 
 class Block:
-    """A byte array of fixed capacity at a known address."""
+    """Bytes of fixed capacity at a known address; memory is taken up only as it is written."""
 
     __slots__ = ("_pin", "address", "data", "view")
 
     def __init__(self, capacity: int) -> None:
-        self.data = bytearray(capacity)
+        self.data = mmap.mmap(-1, capacity)
         self.view = memoryview(self.data)
-        # The pin keeps the array from being resized, so that its address stays good.
+        # The pin keeps the address good for as long as the block lives.
         self._pin = (ctypes.c_char * capacity).from_buffer(self.data)
         self.address = ctypes.addressof(self._pin)
 
@@ -88,7 +90,7 @@ class Remembered:
     __slots__ = ("block", "numbers", "size")
 
     def __init__(self) -> None:
-        self.block = Block(1 << 16)
+        self.block = Block(_REMEMBERED)
         self.size = 0
         self.numbers = 0
 
@@ -114,7 +116,8 @@ class Remembered:
         comma = self.block.data.rfind(b",", 0, shared)
         if comma < 0:
             return 0, 0
-        return comma, self.block.data.count(b",", 0, comma) + 1
+        text = np.frombuffer(self.block.view[:comma], np.uint8)
+        return comma, int(np.count_nonzero(text == 44)) + 1
 
     def replace_tail(self, at: int, tail: bytes, numbers: int) -> None:
         """Remember the first `at` bytes and then `tail`."""
