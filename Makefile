@@ -48,6 +48,7 @@ shards: $(VENV)/run
 	@$(DISTILL) build $(TRIALS) -o $(OUT) $(BUILD)
 
 bench: $(VENV)/bench $(REFERENCE)/done
+	@cd $(HERE) && $(VENV)/bin/python -m tests.bench.kept
 	@cd $(HERE) && $(VENV)/bin/python -m tests.bench.run $(BENCH) \
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
 

@@ -28,7 +28,7 @@ READERS = Path(__file__).with_name("readers.py")
 READ = {
     "10 turns": Shape(trials=40, turns=10),
     "30 turns": Shape(trials=6, turns=30),
-    "100 turns": Shape(turns=100),
+    "100 turns": Shape(trials=4, turns=100),
     "nothing shared": Shape(trials=10, turns=10, history="nothing"),
     "history edited": Shape(trials=6, turns=30, history="edited"),
 }
