@@ -131,7 +131,7 @@ def _mode(root: Path, relative: str) -> int | None:
             return None
         if mode is not None and not stat.S_ISDIR(mode):
             return None
-        current = os.path.join(current, part)
+        current = f"{current}/{part}"
         try:
             mode = os.lstat(current).st_mode
         except (OSError, ValueError):
@@ -149,7 +149,7 @@ def _open_regular(root: Path, relative: str) -> IO[bytes] | Absent:
         return Absent.UNREADABLE
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        fd = retried(lambda: os.open(root / relative, flags))
+        fd = retried(lambda: os.open(f"{os.fspath(root)}/{relative}", flags))
     except FileNotFoundError:
         return Absent.MISSING
     except OSError:

@@ -96,7 +96,7 @@ def _entries(folder: str) -> list["os.DirEntry[str]"]:
 def _named(folder: str, names: tuple[str, ...]) -> Iterator[os.stat_result]:
     for name in names:
         try:
-            yield os.lstat(os.path.join(folder, name) if name else folder)
+            yield os.lstat(f"{folder}/{name}" if name else folder)
         except (OSError, ValueError):
             continue
 
