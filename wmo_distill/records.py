@@ -8,8 +8,9 @@ from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
+from wmo_distill.counts import TokenCounts, count_tokens
 from wmo_distill.issues import Issue
-from wmo_distill.tokens import TokenCounts, TokenSpan, count_tokens
+from wmo_distill.tokens import TokenSpan
 
 
 class StopReason(StrEnum):

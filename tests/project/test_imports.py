@@ -14,6 +14,7 @@ ORDER = (
     "errors",
     "issues",
     "tokens",
+    "counts",
     "files",
     "records",
     "declare",

@@ -67,7 +67,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"episode_id": "z"}, "episode_id a"),
     ({"step_name": "s"}, "episode_id a…/s"),
     ({"trial_id": None}, "episode_id path:"),
-    ({"artifact_dir": "/root/a"}, "artifact_dir relative"),
+    ({"artifact_dir": "/abs/a"}, "artifact_dir relative"),
     ({"group_id": ""}, "group_id of 16 hex digits"),
     ({"group_id": "0123456789ABCDEF"}, "group_id of 16 hex digits"),
     ({"artifact_dir": "../a"}, "artifact_dir relative"),

@@ -6,11 +6,12 @@ from typing import Literal
 
 import numpy as np
 
+from wmo_distill.counts import by_segment
 from wmo_distill.datums.breaks import Decode
 from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
 from wmo_distill.datums.merge import Fragment, merge
 from wmo_distill.records import TrialRecord
-from wmo_distill.tokens import NO_IDS, by_segment
+from wmo_distill.tokens import NO_IDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from wmo_distill.counts import TokenCounts
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, LogprobMode, SegmentKind, SpanSource, StopReason
 from wmo_distill.shards.decode import SpanColumns
 from wmo_distill.shards.encode import EPOCH
-from wmo_distill.tokens import NO_IDS, TokenCounts
+from wmo_distill.tokens import NO_IDS
 
 
 class Breach(NamedTuple):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from wmo_distill.declare import COLUMNS
 from wmo_distill.files import Absent, TrialFiles, parse_json
 from wmo_distill.issues import Issue
 from wmo_distill.sources.rows import (
@@ -25,15 +26,6 @@ CORE_FIELDS = (
     "sampled_token_ids",
     "sampled_logprobs",
     "finish_reason",
-)
-SAMPLING_FIELDS = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "logprob_mode",
-    "policy_version",
-    "train_step",
-    "tokenizer",
 )
 _BOM = b"\xef\xbb\xbf"
 _DECODER = json.JSONDecoder()
@@ -165,7 +157,7 @@ def _sampling(values: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
     agreed: dict[str, Any] = {}
     varies: set[str] = set()
     for value in values:
-        for name in SAMPLING_FIELDS:
+        for name in COLUMNS:
             recorded = value.get(name)
             if recorded is None or (isinstance(recorded, float) and math.isnan(recorded)):
                 continue
