@@ -91,7 +91,7 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             why="raw is before temperature and filters (vLLM's own default), processed is after "
             "(vLLM --logprobs-mode processed_logprobs); no file records it",
             for_rl_only=True,
-            declare=("logprob_mode=raw",),
+            declare=("logprob_mode=MODE",),
         )),
         (needs.policy_version, episodes, "sampled episodes", Advice(
             missing="the policy version",

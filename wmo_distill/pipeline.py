@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wmo_distill.engines.local import usable_cores
@@ -92,6 +92,9 @@ def build_with(
             dataset.rows, found, placed, sinks=options.sinks, keep_removed=keep_removed
         )
         run = _Run(dataset, found, roster, options)
+        if workers is not None:
+            # A number that was asked for is obeyed, whether it pays or not.
+            limits = replace(limits, process_bytes=0)
         reading = Reading(options, reader, workers or usable_cores(), progress, limits)
         summary = run.forecast() if dry_run else run.finish(out, reading)
     return summary.model_copy(update={"seconds": round(time.monotonic() - began, 3)})

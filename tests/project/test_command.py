@@ -205,7 +205,7 @@ def test_a_build_of_no_trials_is_a_dataset(run: Run, tmp_path: Path) -> None:
 def test_a_dry_run_writes_nothing(run: Run, tmp_path: Path) -> None:
     done = run("build", TRIAL, "-o", tmp_path / "out", "--dry-run")
     assert done.returncode == 0
-    assert "1 trials read" in done.stdout
+    assert "to read  1 trials" in done.stdout
     assert not list(tmp_path.iterdir())
 
 
@@ -275,3 +275,23 @@ def test_every_option_of_the_contract_is_there(run: Run) -> None:
         "--fresh", "--dry-run", "--strict", "--allow-empty", "--json", "--quiet", "-o,",
     ):  # fmt: skip
         assert option in shown
+
+
+def test_what_is_lost_is_told_even_when_quiet(run: Run, tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    for name in ("01-solved", "03-max-turns"):
+        shutil.copytree(TRIALS / name, jobs / name)
+    cells = tmp_path / "cells.json"
+    (trial,) = (jobs / "01-solved").glob("jobs/*/*__*")
+    cell = {"task_id": "t", "attempt": 1, "reward": 0.5, "passed": False}
+    cells.write_text(json.dumps([{**cell, "artifact_dir": str(trial)}]))
+    out = tmp_path / "out"
+    assert run("build", jobs, "-o", out, "--cells", cells, "--quiet").stderr == ""
+    done = run("build", jobs, "-o", out, "--quiet")
+    assert done.returncode == 0
+    assert "grades of the cells given before are replaced" in done.stderr
+    shutil.rmtree(jobs / "03-max-turns")
+    assert "would lose" in run("build", jobs, "-o", out, "--dry-run").stderr
+    done = run("build", jobs, "-o", out, "--quiet")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "1 trials are gone from their directories and lost their rows" in done.stderr

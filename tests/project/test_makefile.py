@@ -75,4 +75,4 @@ def test_make_alone_lists_the_targets(venv: Path, tmp_path: Path) -> None:
 
 
 def test_the_check_of_a_clone_is_make_test() -> None:
-    assert "make --no-print-directory test" in (ROOT / ".ci/run").read_text()
+    assert "make test" in (ROOT / ".ci/run").read_text()

@@ -113,6 +113,7 @@ def build(
         extra=not no_extra,
         sinks=sinks,
     )
+    graded = cells is None and not fresh and _has_cells(out)
     progress = Progress("trials", quiet=quiet)
     try:
         summary = run(
@@ -132,6 +133,17 @@ def build(
         put_json(summary)
     elif not quiet:
         put(render_summary(summary, out))
+    if graded and not dry_run:
+        say(
+            f"wmo-distill: {out}: the grades of the cells given before are replaced by the "
+            "verifier's; give --cells again to have them back"
+        )
+    if summary.removed:
+        told = "would lose" if dry_run else "lost"
+        say(
+            f"wmo-distill: {out}: {summary.removed:,} trials are gone from their directories and "
+            f"{told} their rows; --keep-removed keeps them"
+        )
     if not quiet:
         for directory in summary.unlisted:
             say(
@@ -143,6 +155,17 @@ def build(
     code = exit_code(summary, strict=strict, allow_empty=allow_empty)
     if code:
         raise typer.Exit(code)
+
+
+def _has_cells(out: Path) -> bool:
+    """Whether the rows in `out` hold a caller's grades."""
+    from wmo_distill.errors import DistillError
+    from wmo_distill.shards.manifest import read_manifest
+
+    try:
+        return bool(read_manifest(out).options.get("cells"))
+    except DistillError:
+        return False
 
 
 def build_options(*, declare: list[str], **values: object) -> "BuildOptions":

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 def render_summary(summary: "Summary", out: Path) -> str:
     """Aligned lines, then the issues with their meanings."""
     s = summary
+    if s.dry_run:
+        return _render_forecast(s, out)
     skipped, dropped = sum(s.skipped.values()), sum(s.calls_dropped.values())
     rows = [
         ("trials", f"{s.found:,} found = {s.written:,} written + {skipped:,} skipped"),
@@ -30,11 +32,23 @@ def render_summary(summary: "Summary", out: Path) -> str:
         ("shards", f"{size(s.bytes_out)} from {size(s.bytes_in)} of trials, {_parts(s.parts)}"),
         ("this run", ", ".join(_this_run(s))),
     ]
-    title = f"{out}, as it is; a build would read what stands last" if s.dry_run else str(out)
-    blocks = [printable(title) + "\n" + columns([row for row in rows if row[1]])]
+    blocks = [printable(str(out)) + "\n" + columns([row for row in rows if row[1]])]
     if s.issues:
         blocks.append("Issues\n" + columns(_issue_rows(s.issues)))
     return "\n\n".join(blocks) + "\n"
+
+
+def _render_forecast(s: "Summary", out: Path) -> str:
+    """What a build would do; only reading tells what would be in the rows."""
+    skipped = sum(s.skipped.values())
+    rows = [
+        ("trials", f"{s.found:,} found = {s.written:,} to be written + {skipped:,} skipped"),
+        ("", _reasons(s.skipped)),
+        ("to read", f"{s.read:,} trials, {size(s.bytes_read)}"),
+        ("to remove", f"{s.removed:,} trials that are gone" if s.removed else ""),
+    ]
+    title = printable(f"{out}: a dry run, nothing was written")
+    return title + "\n" + columns([row for row in rows if row[1]]) + "\n"
 
 
 def _parts(n: int) -> str:

@@ -67,7 +67,7 @@ class Reading:
         input_bytes = sum(sizes.get(work.path, 0) for work in works)
         count = min(self.workers, len(batches))
         engine: Engine = InProcess()
-        if apart or (count > 1 and input_bytes >= self.limits.process_bytes):
+        if apart or (self.workers > 1 and input_bytes >= self.limits.process_bytes):
             engine = Workers(max(count, 1))
         self._total += len(works)
         with closing(_as_generator(engine, batches)) as outcomes:

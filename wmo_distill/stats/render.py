@@ -110,7 +110,7 @@ def _funnel(stats: RolloutStats) -> Table:
 def _tokens(stats: RolloutStats) -> Table:
     t = stats.tokens
     return [
-        ["calls", _n(t.calls)],
+        ["calls of the main chats", _n(t.calls)],
         ["fragments", _n(t.fragments)],
         ["input", _n(t.input)],
         ["output (sampled)", _n(t.output)],
