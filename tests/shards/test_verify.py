@@ -47,8 +47,8 @@ def test_a_part_that_is_no_part(out: Path, data: bytes) -> None:
 
 def test_a_part_that_is_gone(out: Path) -> None:
     (out / PART).unlink()
-    assert f"{PART}: expected a readable Parquet file" in told(out)
-    assert "ledger.parquet, row 0: expected 1 rows of job/a" in told(out)
+    (fault,) = verify(out)
+    assert (fault.file, fault.expected) == (PART, "a readable Parquet file")
 
 
 def test_a_part_with_bytes_flipped_anywhere(out: Path) -> None:

@@ -25,7 +25,10 @@ def verify(
         for fault in faults:
             put(printable(str(fault)))
     if faults:
-        say(f"{printable(str(out))}: {len(faults)} faults; build the dataset again with --fresh")
+        say(
+            f"{printable(str(out))}: {len(faults)} faults; restore the files, or build the dataset "
+            "again with --fresh"
+        )
         raise typer.Exit(1)
     if not as_json:
         put(f"{printable(str(out))}: no fault")
