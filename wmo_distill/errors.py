@@ -11,7 +11,3 @@ class UsageError(DistillError):
     """An option, a path or a manifest was found wrong before any work."""
 
     exit_code = 2
-
-
-class VerificationError(DistillError):
-    """A dataset on disk breaks a law of its format."""

@@ -258,3 +258,16 @@ def test_stop_reasons_are_dropped_on_request() -> None:
     assert datums == []
     assert stats.dropped_records == {Drop.STOP_REASON: 1}
     assert stats.dropped_tokens == {Drop.STOP_REASON: 1}
+
+
+def test_two_fragments_that_a_prompt_extends_alike_are_a_tie() -> None:
+    spans = (
+        TokenSpan(0, [1], [2], [-1.0]),
+        TokenSpan(1, [1], [2], [-1.0]),
+        TokenSpan(2, [9], [8], [-1.0]),
+        TokenSpan(3, [1, 2, 3], [4], [-1.0]),
+    )
+    datums, stats = build_datums([TrialRecord(spans=spans)], reopen=True)
+    assert stats.ties == 1
+    assert [d.token_ids.tolist() for d in datums] == [[1, 2], [1, 2, 3, 4], [9, 8]]
+    assert build_datums([TrialRecord(spans=spans)])[1].ties == 0

@@ -1,6 +1,6 @@
 """Records to training sequences, with an account of every token that is not trained."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,8 +28,8 @@ class DatumRules:
     drop_stop_reasons: Collection[str] = ()
     subagents: bool = False
     reopen: bool = False
-    strict_logprobs: bool = True
-    """Leave tokens without a log-probability untrained in an RL build."""
+    reference: bool = False
+    """Train tokens whatever their log-probability; the word `context_overflow` drops a record."""
     decode: Decode | None = None
 
 
@@ -58,8 +58,7 @@ def build_datums(
             max_datum_tokens=max_datum_tokens,
             budget_rule="sequence",
             drop="record",
-            drop_stop_reasons=("context_overflow",),
-            strict_logprobs=False,
+            reference=True,
         )
     else:
         chosen = DatumRules(
@@ -74,38 +73,39 @@ def build_datums(
             decode=decode,
         )
     account = Account()
-    datums: list[TrainDatum] = []
-    for record in records:
-        datums += _of_record(record, chosen, account, reference=rules == "reference")
+    datums = [datum for record in records for datum in record_datums(record, chosen, account)]
     return datums, account.stats()
 
 
-def _of_record(
-    record: TrialRecord, rules: DatumRules, account: Account, *, reference: bool
-) -> list[TrainDatum]:
+def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> list[TrainDatum]:
+    """The datums of one record; `account` grows by what became of it."""
     account.records += 1
     segments = by_segment(record.spans)
     wanted = {k: calls for k, calls in segments.items() if k == 0 or rules.subagents}
     sampled = sum(span.sampled.size for calls in wanted.values() for span in calls)
+    if rules.reference and record.stop_reason == "context_overflow":
+        account.drop_record(Drop.OVERFLOW, sampled)
+        return []
     if record.stop_reason in rules.drop_stop_reasons:
-        account.drop_record(Drop.OVERFLOW if reference else Drop.STOP_REASON, sampled)
+        account.drop_record(Drop.STOP_REASON, sampled)
         return []
     if not wanted:
         account.drop_record(Drop.SPANLESS)
         return []
-    fragments = [
-        (segment, fragment)
-        for segment, calls in sorted(wanted.items())
-        for fragment in merge(
+    fragments: list[tuple[int, Fragment]] = []
+    for segment, calls in sorted(wanted.items()):
+        merged = merge(
             calls,
             compactions=record.compactions if segment == 0 else (),
             reopen=rules.reopen,
             decode=rules.decode,
-        ).fragments
-    ]
+        )
+        account.ties += merged.ties
+        fragments += [(segment, fragment) for fragment in merged.fragments]
     over = [_over(fragment, rules) for _, fragment in fragments]
+    limit = Drop.OVERFLOW if Drop.OVERFLOW in over else Drop.OVERLONG
     if rules.drop == "record" and any(over):
-        account.drop_record(Drop.OVERFLOW if Drop.OVERFLOW in over else Drop.OVERLONG, sampled)
+        account.drop_record(limit, sampled)
         return []
     datums: list[TrainDatum] = []
     index = dict.fromkeys(wanted, 0)
@@ -120,12 +120,8 @@ def _of_record(
     if datums:
         account.keep(datums)
     else:
-        reasons = [reason for reason in over if reason is not None]
-        account.drop_record(min(reasons, key=_PRECEDENCE.index) if reasons else Drop.SILENT)
+        account.drop_record(limit if any(over) else Drop.SILENT)
     return datums
-
-
-_PRECEDENCE: Sequence[Drop] = (Drop.OVERFLOW, Drop.OVERLONG)
 
 
 def _over(fragment: Fragment, rules: DatumRules) -> Drop | None:
@@ -151,14 +147,15 @@ def _datum(
     ids = fragment.token_ids() if fragment.pieces else NO_IDS
     mask = np.zeros(ids.size, np.bool_)
     logprobs = np.zeros(ids.size, np.float64)
+    strict = rules.purpose == "rl" and not rules.reference
     for start, (sampled, recorded) in zip(fragment.starts, fragment.runs, strict=True):
         place = slice(start, start + sampled.size)
         if recorded is None:
-            if rules.purpose == "rl" and rules.strict_logprobs:
+            if strict:
                 account.drop_tokens(Drop.NO_LOGPROBS, sampled.size)
                 continue
             mask[place], logprobs[place] = True, np.nan
-        elif rules.purpose == "rl" and rules.strict_logprobs:
+        elif strict:
             finite = np.isfinite(recorded)
             account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int(sampled.size - finite.sum()))
             mask[place], logprobs[place] = finite, np.where(finite, recorded, 0.0)

@@ -85,6 +85,8 @@ class DatumStats(BaseModel):
     dropped_records: dict[Drop, int] = Field(default_factory=dict)
     dropped_tokens: dict[Drop, int] = Field(default_factory=dict)
     breaks: dict[BreakCause, int] = Field(default_factory=dict)
+    ties: int = 0
+    """Prompts that `reopen` found to extend several fragments of one length."""
 
     @property
     def fragmentation_rate(self) -> float:
@@ -104,6 +106,7 @@ class Account:
     dropped_records: dict[Drop, int] = field(default_factory=dict)
     dropped_tokens: dict[Drop, int] = field(default_factory=dict)
     breaks: dict[BreakCause, int] = field(default_factory=dict)
+    ties: int = 0
 
     def drop_record(self, reason: Drop, tokens: int = 0) -> None:
         self.dropped_records[reason] = self.dropped_records.get(reason, 0) + 1
@@ -135,4 +138,5 @@ class Account:
             dropped_records=self.dropped_records,
             dropped_tokens=self.dropped_tokens,
             breaks=self.breaks,
+            ties=self.ties,
         )

@@ -1,10 +1,12 @@
 """What a build of datum shards is asked for; its manifest holds it."""
 
+from dataclasses import fields
 from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from wmo_distill.datums.build import DatumRules
 from wmo_distill.records import StopReason, TrialRecord
 
 
@@ -57,3 +59,8 @@ class DatumOptions(BaseModel):
         if self.only == "measured":
             return record.measured
         return record.measured and record.passed is (self.only == "passed")
+
+    def rules(self) -> DatumRules:
+        """How a record that is wanted becomes datums."""
+        names = {field.name for field in fields(DatumRules)} & set(type(self).model_fields)
+        return DatumRules(**{name: getattr(self, name) for name in names})

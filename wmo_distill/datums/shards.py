@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
-from wmo_distill.datums.build import build_datums
-from wmo_distill.datums.datum import BreakCause, DatumStats, Drop, TrainDatum
+from wmo_distill.datums.build import record_datums
+from wmo_distill.datums.datum import Account, DatumStats, TrainDatum
 from wmo_distill.datums.groups import COLUMNS, EpisodeGroup, episode_groups
 from wmo_distill.datums.options import Baseline, DatumOptions
 from wmo_distill.datums.table import DATUM_SCHEMA, SCHEMA_VERSION, Row, datum_table
@@ -65,13 +65,13 @@ def build_datum_shards(
     rows = scan(source).select(COLUMNS).collect().to_dicts()
     groups = episode_groups(rows, options)
     writer = _Parts(out, _next_number(old))
-    account = _Account()
+    funnel = _Funnel()
     for number, record in enumerate(iter_records(source)):
-        writer.add(_rows(record, groups.get(record.episode_id), options, account))
+        writer.add(_rows(record, groups.get(record.episode_id), options, funnel))
         if progress is not None:
             progress(number + 1, len(rows))
     parts = writer.close()
-    summary = account.summary(parts)
+    summary = funnel.summary(parts)
     told = {
         "kind": KIND,
         "schema_version": SCHEMA_VERSION,
@@ -88,20 +88,20 @@ def build_datum_shards(
     return summary
 
 
-class _Account:
+class _Funnel:
     """Sums over records."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        self.stats = DatumStats()
+        self.account = Account()
         self.datum_tokens = 0
         self.longest_tokens = 0
 
     def count(self, name: str) -> None:
         self.counts[name] = self.counts.get(name, 0) + 1
 
-    def add(self, stats: DatumStats, datums: list[TrainDatum]) -> None:
-        self.stats = _sum(self.stats, stats)
+    def measure(self, datums: list[TrainDatum]) -> None:
+        """What breaks cost in the main chat."""
         sizes = [datum.token_ids.size for datum in datums if datum.segment == 0]
         self.datum_tokens += sum(sizes)
         self.longest_tokens += max(sizes, default=0)
@@ -112,42 +112,32 @@ class _Account:
             **self.counts,
             expansion=self.datum_tokens / longest if longest else None,
             parts=parts,
-            stats=self.stats,
+            stats=self.account.stats(),
         )
 
 
 def _rows(
-    record: TrialRecord, group: EpisodeGroup | None, options: DatumOptions, account: _Account
+    record: TrialRecord, group: EpisodeGroup | None, options: DatumOptions, funnel: _Funnel
 ) -> list[Row]:
-    account.count("records")
+    funnel.count("records")
     if not options.wants(record):
-        account.count("filtered")
+        funnel.count("filtered")
         return []
     if not any(span.sampled.size for span in record.spans):
-        account.count("without_tokens")
+        funnel.count("without_tokens")
         return []
     if group is not None and group.dropped:
-        account.count("dropped_groups")
+        funnel.count("dropped_groups")
         return []
     if any(span.sampled_logprobs is not None and span.sampled.size for span in record.spans):
-        account.count("with_logprobs")
-    datums, stats = build_datums(
-        [record],
-        context_budget=options.context_budget,
-        max_datum_tokens=options.max_datum_tokens,
-        purpose=options.purpose,
-        drop=options.drop,
-        budget_rule=options.budget_rule,
-        drop_stop_reasons=options.drop_stop_reasons,
-        subagents=options.subagents,
-        reopen=options.reopen,
-    )
+        funnel.count("with_logprobs")
+    datums = record_datums(record, options.rules(), funnel.account)
+    funnel.measure(datums)
     advantage = None if group is None else group.advantage
     if advantage is not None:
         datums = [_advantaged(datum, advantage) for datum in datums]
     elif options.advantages is not Baseline.NONE and datums:
-        account.count("without_advantage")
-    account.add(stats, datums)
+        funnel.count("without_advantage")
     trained = sum(datum.loss_tokens for datum in datums)
     weight = 1.0 / trained if options.normalize == "sequence" and trained else 1.0
     return [Row(datum, record, group, len(datums), weight) for datum in datums]
@@ -156,18 +146,6 @@ def _rows(
 def _advantaged(datum: TrainDatum, advantage: float) -> TrainDatum:
     """The same advantage at every loss token, 0 elsewhere."""
     return replace(datum, advantages=np.where(datum.loss_mask, advantage, 0.0))
-
-
-def _sum(a: DatumStats, b: DatumStats) -> DatumStats:
-    values: dict[str, Any] = {}
-    for name in DatumStats.model_fields:
-        left, right = getattr(a, name), getattr(b, name)
-        if isinstance(left, dict):
-            keys: list[Drop | BreakCause] = [*left, *(key for key in right if key not in left)]
-            values[name] = {key: left.get(key, 0) + right.get(key, 0) for key in keys}
-        else:
-            values[name] = left + right
-    return DatumStats(**values)
 
 
 class _Parts:

@@ -13,6 +13,7 @@ from wmo_distill.datums.datum import TrainDatum
 from wmo_distill.datums.groups import EpisodeGroup
 from wmo_distill.files import plain_text
 from wmo_distill.records import TrialRecord
+from wmo_distill.shards.lists import joined, list_array
 
 VERSION_KEY = b"wmo_distill.datum_schema_version"
 SCHEMA_VERSION = 1
@@ -128,16 +129,17 @@ DATUM_SCHEMA = pa.schema(
 def datum_table(rows: Sequence[Row]) -> pa.Table:
     """The rows in the declared schema; per-token lists straight from their arrays."""
     datums = [row.datum for row in rows]
-    lists = {
-        "token_ids": _lists([datum.token_ids for datum in datums]),
-        "loss_mask": _lists([datum.loss_mask for datum in datums]),
-        "sampled_logprobs": _lists([_recorded(datum) for datum in datums]),
-        "advantages": _lists([datum.advantages for datum in datums]),
+    lists: dict[str, Sequence[NDArray[Any] | None]] = {
+        "token_ids": [datum.token_ids for datum in datums],
+        "loss_mask": [datum.loss_mask for datum in datums],
+        "sampled_logprobs": [_recorded(datum) for datum in datums],
+        "advantages": [datum.advantages for datum in datums],
     }
     arrays = []
     for name, kind, _, take in _COLUMNS:
         if take is None:
-            arrays.append(lists[name].cast(kind))
+            values = joined(lists[name], kind.value_type.to_pandas_dtype())
+            arrays.append(list_array(lists[name], pa.array(values, from_pandas=True), kind))
         else:
             arrays.append(pa.array([take(row) for row in rows], kind))
     return pa.Table.from_arrays(arrays, schema=DATUM_SCHEMA)
@@ -146,13 +148,3 @@ def datum_table(rows: Sequence[Row]) -> pa.Table:
 def _recorded(datum: TrainDatum) -> NDArray[np.float64]:
     """Log-probabilities as on disk: null, here NaN, where nothing is trained."""
     return np.where(datum.loss_mask, datum.sampled_logprobs, np.nan)
-
-
-def _lists(arrays: Sequence[NDArray[Any] | None]) -> pa.Array:
-    present = [array for array in arrays if array is not None]
-    flat = np.concatenate(present) if present else np.zeros(0)
-    offsets = np.zeros(len(arrays) + 1, np.int32)
-    np.cumsum([0 if array is None else array.size for array in arrays], out=offsets[1:])
-    missing = pa.array([array is None for array in arrays], pa.bool_())
-    values = pa.array(flat, from_pandas=flat.dtype.kind == "f")
-    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=missing)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from wmo_distill.files import plain_text
 from wmo_distill.records import TrialRecord
+from wmo_distill.shards.lists import joined, list_array, offsets
 from wmo_distill.shards.schema import (
     BOOL,
     COLUMNS,
@@ -184,42 +184,19 @@ def _span_lists(rows: Sequence[Sequence[TokenSpan]]) -> pa.Array:
         "extra": pa.array([text(span.extra) for span in spans], TEXT),
     }
     structs = pa.StructArray.from_arrays([children[f.name] for f in SPAN], fields=list(SPAN))
-    return pa.ListArray.from_arrays(_offsets([len(row) for row in rows]), structs, type=SPANS)
+    return pa.ListArray.from_arrays(offsets([len(row) for row in rows]), structs, type=SPANS)
 
 
 def _int32(values: list[int]) -> pa.Array:
     return pa.array(np.array(values, np.int32))
 
 
-def _offsets(lengths: list[int]) -> pa.Array:
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    return pa.array(offsets)
-
-
 def _id_lists(arrays: Sequence[Ids | None]) -> pa.Array:
-    values = _joined(arrays, np.dtype(np.int32))
-    return _lists(arrays, pa.array(values), IDS)
+    values = joined(arrays, np.dtype(np.int32))
+    return list_array(arrays, pa.array(values), IDS)
 
 
 def _logprob_lists(arrays: Sequence[Logprobs | None]) -> pa.Array:
-    values = _joined(arrays, np.dtype(np.float64))
+    values = joined(arrays, np.dtype(np.float64))
     lost = ~np.isfinite(values)
-    return _lists(arrays, pa.array(values, mask=lost if lost.any() else None), LOGPROBS)
-
-
-def _joined(arrays: Sequence[NDArray[Any] | None], dtype: np.dtype[Any]) -> NDArray[Any]:
-    present = [array for array in arrays if array is not None]
-    return np.concatenate([np.zeros(0, dtype), *present])
-
-
-def _lists(
-    arrays: Sequence[NDArray[Any] | None], values: pa.Array, of: pa.DataType
-) -> pa.ListArray:
-    missing = np.array([array is None for array in arrays], bool)
-    return pa.ListArray.from_arrays(
-        _offsets([0 if array is None else array.size for array in arrays]),
-        values,
-        type=of,
-        mask=pa.array(missing) if missing.any() else None,
-    )
+    return list_array(arrays, pa.array(values, mask=lost if lost.any() else None), LOGPROBS)
