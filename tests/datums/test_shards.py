@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import wmo_distill
 from wmo_distill.cli.app import app
-from wmo_distill.datums import shards
+from wmo_distill.datums import writer
 from wmo_distill.datums.build import build_datums
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
@@ -106,8 +106,8 @@ def test_parts_and_row_groups_are_bounded(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = build_datum_shards(dataset, tmp_path / "whole")
-    monkeypatch.setattr(shards, "GROUP_TOKENS", 4000)
-    monkeypatch.setattr(shards, "PART_TOKENS", 20_000)
+    monkeypatch.setattr(writer, "GROUP_TOKENS", 4000)
+    monkeypatch.setattr(writer, "PART_TOKENS", 20_000)
     cut = build_datum_shards(dataset, tmp_path / "cut")
     assert len(cut.parts) > len(whole.parts) == 1
     for name in cut.parts:

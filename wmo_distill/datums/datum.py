@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,10 @@ class TrainDatum:
     break_position: int | None = None
     """How many leading ids its first prompt shares with what came before."""
     advantages: NDArray[np.float64] | None = None
+    teacher_logprobs: Logprobs | None = None
+    """A teacher's log-probability of each token, NaN where it was not scored."""
+    routed_experts: NDArray[Any] | None = None
+    """[tokens - 1, layers, experts per token]: the last token was never fed in."""
     target_ids: Ids | None = None
     target_weights: NDArray[np.float64] | None = None
 

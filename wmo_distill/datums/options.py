@@ -49,6 +49,7 @@ class DatumOptions(BaseModel):
     min_group: int = Field(default=0, ge=0)
     drop_constant: bool = False
     normalize: Literal["token", "sequence"] = "token"
+    routed_experts: bool = False
 
     def wants(self, record: TrialRecord) -> bool:
         """Whether a record passes the filters."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wmo_distill.datums.datum import BreakCause
-from wmo_distill.datums.shards import DatumSummary
+from wmo_distill.datums.manifest import DatumSummary
 from wmo_distill.files import path_text
 
 FIXES: dict[BreakCause, str] = {

@@ -26,7 +26,7 @@ from wmo_distill.records import (
     TrialRecord,
 )
 from wmo_distill.shards.encode import EPOCH
-from wmo_distill.shards.schema import COLUMNS, INT64, SPAN, Group
+from wmo_distill.shards.schema import COLUMNS, INT64, Group
 from wmo_distill.tokens import TokenSpan
 
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -63,7 +63,7 @@ class SpanColumns:
         offsets = spans.offsets.to_numpy()
         first, last = int(offsets[0]), int(offsets[-1])
         structs = spans.values.slice(first, last - first)
-        child = {field.name: structs.field(i) for i, field in enumerate(SPAN)}
+        child = {field.name: structs.field(i) for i, field in enumerate(structs.type)}
         return cls(
             starts=offsets - first,
             segment=child["segment"].to_numpy(),
@@ -73,7 +73,7 @@ class SpanColumns:
             sampled_token_ids=_lists(child["sampled_token_ids"]),
             sampled_logprobs=_lists(child["sampled_logprobs"]),
             finish_reason=child["finish_reason"].to_pylist(),
-            extra=child["extra"].to_pylist(),
+            extra=child["extra"].to_pylist() if "extra" in child else [None] * len(structs),
         )
 
     def row(self, row: int) -> tuple[TokenSpan, ...]:

@@ -1,18 +1,20 @@
 """Reading a dataset: every row that counts, with its attempt, as a frame or as records."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.choice import ATTEMPT_SQL, choose
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.part import read_part
+from wmo_distill.shards.schema import INT32
 
-__all__ = ["ATTEMPT_SQL", "iter_records", "passed_over", "scan"]
+__all__ = ["ATTEMPT_SQL", "iter_batches", "iter_records", "passed_over", "scan"]
 
 
 def scan(out: Path | str) -> pl.LazyFrame:
@@ -61,6 +63,21 @@ def _records(
                     yield record if same else replace(record, attempt=attempt)
                 elif superseded:
                     yield record
+
+
+def iter_batches(out: Path | str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The same rows as Arrow batches of these columns, `episode_id` and `attempt` among them."""
+    parts = _parts(out)
+    choice = choose(parts)
+    for part in parts:
+        for table in read_part(part, columns):
+            for batch in table.to_batches():
+                episodes = batch.column("episode_id").to_pylist()
+                attempts = [choice.attempts.get(episode) for episode in episodes]
+                at = batch.schema.get_field_index("attempt")
+                filled = batch.set_column(at, batch.schema.field(at), pa.array(attempts, INT32))
+                counting = [episode in choice.attempts for episode in episodes]
+                yield filled if all(counting) else filled.filter(pa.array(counting))
 
 
 def _parts(out: Path | str) -> list[Path]:

@@ -1,0 +1,93 @@
+"""Datum shards read back: sequences, each with what stands beside it in its row."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from wmo_distill.datums.datum import BreakCause, TrainDatum
+from wmo_distill.datums.manifest import read_datum_manifest
+from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN
+from wmo_distill.shards.part import read_part
+
+_APART = (*PER_TOKEN, "call_starts", "call_lengths", "routed_experts")
+_PLAIN = tuple(name for name in DATUM_SCHEMA.names if name not in _APART)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DatumRow:
+    """One row of datum shards: the sequence, and the other columns by name."""
+
+    datum: TrainDatum
+    values: Mapping[str, Any]
+
+
+def iter_datums(datums: Path | str) -> Iterator[DatumRow]:
+    """The rows in the order of the parts, one row group in memory.
+
+    UsageError where `datums` holds no datum shards.
+    """
+    datums = Path(datums)
+    manifest = read_datum_manifest(datums)
+    for part in manifest.part_paths(datums):
+        yield from iter_part(part)
+
+
+def iter_part(part: Path) -> Iterator[DatumRow]:
+    """The rows of one part."""
+    for table in read_part(part, DATUM_SCHEMA.names):
+        for batch in table.to_batches():
+            yield from _rows(batch)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[DatumRow]:
+    lists = {name: _lists(batch.column(name)) for name in PER_TOKEN}
+    plain = {name: batch.column(name).to_pylist() for name in _PLAIN}
+    starts = batch.column("call_starts").to_pylist()
+    lengths = batch.column("call_lengths").to_pylist()
+    experts = batch.column("routed_experts")
+    for at in range(batch.num_rows):
+        values = {name: column[at] for name, column in plain.items()}
+        mask, logprobs = lists["loss_mask"][at], lists["sampled_logprobs"][at]
+        cause = values["break_cause"]
+        yield DatumRow(
+            TrainDatum(
+                trial_name=values["trial_name"],
+                step_name=values["step_name"],
+                episode_id=values["episode_id"],
+                segment=values["segment"],
+                fragment_index=values["fragment_index"],
+                token_ids=lists["token_ids"][at],
+                loss_mask=mask,
+                sampled_logprobs=np.where(mask, logprobs, 0.0),
+                call_starts=tuple(starts[at]),
+                call_lengths=tuple(lengths[at]),
+                break_cause=None if cause is None else BreakCause(cause),
+                break_position=values["break_position"],
+                advantages=lists["advantages"][at],
+                teacher_logprobs=lists["teacher_logprobs"][at],
+                routed_experts=_experts(experts[at].as_py()),
+            ),
+            values,
+        )
+
+
+def _lists(column: pa.ListArray) -> list[Any]:
+    """For each row its array, None where the list is null; null elements become NaN."""
+    values = column.values.to_numpy(zero_copy_only=False)
+    edges = column.offsets.to_numpy()
+    present = column.is_valid().to_numpy(zero_copy_only=False)
+    return [
+        values[start:end] if there else None
+        for start, end, there in zip(edges[:-1], edges[1:], present, strict=True)
+    ]
+
+
+def _experts(value: dict[str, Any] | None) -> np.ndarray[Any, Any] | None:
+    if value is None:
+        return None
+    dtype = np.dtype(value["dtype"]).newbyteorder("<")
+    return np.frombuffer(value["data"], dtype).reshape(value["shape"])

@@ -1,0 +1,111 @@
+"""The manifest of datum shards: what they were made from and with, and which files they are."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wmo_distill.datums.datum import DatumStats
+from wmo_distill.datums.options import DatumOptions
+from wmo_distill.errors import UsageError
+from wmo_distill.files import Absent, parse_json, whole_file
+from wmo_distill.shards.manifest import tool_version
+
+KIND = "wmo-distill datums"
+MANIFEST = "manifest.json"
+PARTS_DIR = "parts"
+SCHEMA_VERSION = 1
+_PART_NAME = r"^parts/[^/\\]+\.parquet$"
+
+
+class DatumSummary(BaseModel):
+    """The funnel from records to datums, and what was lost on the way; tokens are sampled ones.
+
+    records == filtered + without_tokens + dropped_groups + the records that `stats` speaks of.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    records: int = 0
+    filtered: int = 0
+    without_tokens: int = 0
+    dropped_groups: int = 0
+    with_logprobs: int = 0
+    without_advantage: int = 0
+    expansion: float | None = None
+    parts: list[str] = Field(default_factory=list)
+    stats: DatumStats = DatumStats()
+
+
+class DatumManifest(BaseModel):
+    """Written last: without it there are no datums."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str = KIND
+    schema_version: int = SCHEMA_VERSION
+    tool_version: str = Field(default_factory=tool_version)
+    source: str
+    """The hash of the dataset that the datums were made from."""
+    options: DatumOptions
+    parts: list[Annotated[str, Field(pattern=_PART_NAME)]] = Field(default_factory=list)
+    summary: DatumSummary = DatumSummary()
+
+    def part_paths(self, datums: Path) -> list[Path]:
+        """The files of the parts, in order."""
+        return [datums / name for name in self.parts]
+
+
+def write_datum_manifest(out: Path, manifest: DatumManifest) -> None:
+    """Put the manifest in its place, whole."""
+    with whole_file(out / MANIFEST) as temporary:
+        temporary.write_text(json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n")
+
+
+def read_datum_manifest(datums: Path | str) -> DatumManifest:
+    """The manifest of datum shards; UsageError where there is none that this version can read."""
+    file = Path(datums) / MANIFEST
+    try:
+        value = parse_json(file.read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"{file}: expected the manifest of datums, found: {error.strerror}; "
+            "name the directory that `wmo-distill datums` was given with -o"
+        ) from None
+    if isinstance(value, Absent) or not isinstance(value, dict) or value.get("kind") != KIND:
+        raise UsageError(
+            f"{file}: expected the manifest of datums, found something else; name the directory "
+            "that `wmo-distill datums` was given with -o, not the dataset that it read"
+        )
+    if value.get("schema_version") != SCHEMA_VERSION:
+        raise UsageError(
+            f"{file}: expected schema version {SCHEMA_VERSION}, found "
+            f"{value.get('schema_version')!r}; make the datums again"
+        )
+    try:
+        return DatumManifest.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"{file}: {where}: {first['msg']}; expected it as it was written; make the datums again"
+        ) from None
+
+
+def earlier_parts(out: Path) -> list[str]:
+    """The parts of an earlier build in `out`; UsageError where `out` is something else."""
+    if not out.exists():
+        return []
+    if not out.is_dir():
+        raise UsageError(f"{out}: expected a directory for datums, found a file; name another")
+    if not any(out.iterdir()):
+        return []
+    path = out / MANIFEST
+    value = parse_json(path.read_bytes()) if path.is_file() else Absent.MISSING
+    if not isinstance(value, dict) or value.get("kind") != KIND:
+        raise UsageError(
+            f"{out}: expected an empty directory or datums of an earlier build, "
+            "found something else; name another directory"
+        )
+    return [str(name) for name in value.get("parts", [])]

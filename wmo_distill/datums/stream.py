@@ -1,0 +1,136 @@
+"""The datums of a dataset, streamed: one row group of records in memory."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from wmo_distill.datums.build import DatumRules, record_datums
+from wmo_distill.datums.clean import CleanRow, clean_rows
+from wmo_distill.datums.datum import Account, Drop, TrainDatum
+from wmo_distill.datums.groups import EpisodeGroup
+from wmo_distill.datums.manifest import DatumSummary
+from wmo_distill.datums.options import Baseline, DatumOptions
+from wmo_distill.datums.table import Row
+from wmo_distill.records import TrialRecord
+from wmo_distill.shards.decode import SpanColumns, plain_list, record_of
+from wmo_distill.shards.scan import iter_batches
+from wmo_distill.shards.schema import SCHEMA, SPAN
+
+_SPANS = [f"spans.list.element.{field.name}" for field in SPAN]
+_FLAT = [name for name in SCHEMA.names if name != "spans"]
+
+
+class Funnel:
+    """Sums over records."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.account = Account()
+        self.datum_tokens = 0
+        self.longest_tokens = 0
+
+    def count(self, name: str) -> None:
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def measure(self, datums: list[TrainDatum]) -> None:
+        """What breaks cost in the main chat."""
+        sizes = [datum.token_ids.size for datum in datums if datum.segment == 0]
+        self.datum_tokens += sum(sizes)
+        self.longest_tokens += max(sizes, default=0)
+
+    def summary(self, parts: list[str]) -> DatumSummary:
+        longest = self.longest_tokens
+        return DatumSummary(
+            **self.counts,
+            expansion=self.datum_tokens / longest if longest else None,
+            parts=parts,
+            stats=self.account.stats(),
+        )
+
+
+def iter_rows(
+    source: Path, options: DatumOptions, groups: Mapping[str, EpisodeGroup], funnel: Funnel
+) -> Iterator[list[Row]]:
+    """For each record that counts, in order, its datums; `funnel` grows by what became of it."""
+    rules = options.rules()
+    wanted = [name for name in _SPANS if options.routed_experts or not name.endswith(".extra")]
+    for batch in iter_batches(source, [*_FLAT, *wanted]):
+        spans = SpanColumns.of(batch.column("spans"))
+        clean = {} if options.routed_experts else clean_rows(spans, rules)
+        flat = batch.select(_FLAT)
+        columns = {name: plain_list(flat.column(name)) for name in _FLAT}
+        for at in range(batch.num_rows):
+            whole = clean.get(at)
+            values = {name: column[at] for name, column in columns.items()}
+            record = record_of(values, () if whole else spans.row(at))
+            group = groups.get(record.episode_id)
+            yield _rows(record, whole, (flat, at), group, options, rules, funnel)
+
+
+def _rows(
+    record: TrialRecord,
+    whole: CleanRow | None,
+    source: tuple[pa.RecordBatch, int],
+    group: EpisodeGroup | None,
+    options: DatumOptions,
+    rules: DatumRules,
+    funnel: Funnel,
+) -> list[Row]:
+    funnel.count("records")
+    if not options.wants(record):
+        funnel.count("filtered")
+        return []
+    if whole is None and not any(span.sampled.size for span in record.spans):
+        funnel.count("without_tokens")
+        return []
+    if group is not None and group.dropped:
+        funnel.count("dropped_groups")
+        return []
+    if whole is not None or any(
+        span.sampled_logprobs is not None and span.sampled.size for span in record.spans
+    ):
+        funnel.count("with_logprobs")
+    if whole is not None:
+        datums = _of_clean(record, whole, rules, funnel.account)
+    else:
+        datums = record_datums(record, rules, funnel.account)
+    funnel.measure(datums)
+    advantage = None if group is None else group.advantage
+    if advantage is not None:
+        datums = [_advantaged(datum, advantage) for datum in datums]
+    elif options.advantages is not Baseline.NONE and datums:
+        funnel.count("without_advantage")
+    trained = sum(datum.loss_tokens for datum in datums)
+    weight = 1.0 / trained if options.normalize == "sequence" and trained else 1.0
+    return [Row(datum, *source, group, len(datums), weight) for datum in datums]
+
+
+def _of_clean(
+    record: TrialRecord, whole: CleanRow, rules: DatumRules, account: Account
+) -> list[TrainDatum]:
+    account.records += 1
+    if record.stop_reason in rules.drop_stop_reasons:
+        account.drop_record(Drop.STOP_REASON, sum(whole.call_lengths))
+        return []
+    datum = TrainDatum(
+        trial_name=record.trial_name,
+        step_name=record.step_name,
+        episode_id=record.episode_id,
+        segment=0,
+        fragment_index=0,
+        token_ids=whole.token_ids,
+        loss_mask=whole.loss_mask,
+        sampled_logprobs=whole.sampled_logprobs,
+        call_starts=whole.call_starts,
+        call_lengths=whole.call_lengths,
+    )
+    account.keep([datum])
+    return [datum]
+
+
+def _advantaged(datum: TrainDatum, advantage: float) -> TrainDatum:
+    """The same advantage at every loss token, 0 elsewhere."""
+    return replace(datum, advantages=np.where(datum.loss_mask, advantage, 0.0))

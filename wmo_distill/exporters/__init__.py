@@ -1,0 +1,1 @@
+"""Training sequences in the forms that trainers read."""

@@ -1,0 +1,144 @@
+"""Datum shards to a directory of a trainer's rows, streamed, with a count of every refusal."""
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wmo_distill.datums.dataset import DatumRow, iter_datums
+from wmo_distill.datums.manifest import read_datum_manifest
+from wmo_distill.errors import UsageError
+from wmo_distill.exporters.files import RowFiles
+from wmo_distill.exporters.registry import target_named
+from wmo_distill.exporters.target import Place, Refusal, Target
+from wmo_distill.files import Absent, parse_json, whole_file
+from wmo_distill.shards.manifest import tool_version
+
+KIND = "wmo-distill export"
+MANIFEST = "manifest.json"
+
+
+class ExportSummary(BaseModel):
+    """datums == exported + all refused."""
+
+    model_config = ConfigDict(frozen=True)
+
+    target: str
+    datums: int = 0
+    exported: int = 0
+    tokens: int = 0
+    """Of exported sequences, context and trained."""
+    loss_tokens: int = 0
+    refused: dict[Refusal, int] = Field(default_factory=dict)
+    refused_loss_tokens: int = 0
+    lost_first_tokens: int = 0
+    """Trained tokens at position 0, which a shifted form cannot hold."""
+    files: list[str] = Field(default_factory=list)
+
+
+def export_datums(
+    datums: Path | str,
+    out: Path | str,
+    to: str,
+    *,
+    assume_mode: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> ExportSummary:
+    """Write the sequences in `datums` to `out` in the form of target `to`.
+
+    `assume_mode` lets sequences of an unknown logprob_mode through to RL targets. UsageError for
+    an unknown target, a `datums` that holds none, or an `out` that is something else.
+    """
+    datums, out = Path(datums), Path(out)
+    target = target_named(to)
+    manifest = read_datum_manifest(datums)
+    old = _earlier_files(out)
+    total = manifest.summary.stats.datums
+    counts = _Counts()
+    with RowFiles(out, target.schema, old) as files:
+        for row, place in placed(iter_datums(datums), target, counts, assume_mode=assume_mode):
+            files.add(target.convert(row, place), row.datum.token_ids.size)
+            if progress is not None:
+                progress(counts.datums, total)
+    summary = counts.summary(target, files.names)
+    told = {
+        "kind": KIND,
+        "tool_version": tool_version(),
+        "source": manifest.source,
+        "assume_mode": assume_mode,
+        **summary.model_dump(mode="json"),
+    }
+    with whole_file(out / MANIFEST) as temporary:
+        temporary.write_text(json.dumps(told, indent=1) + "\n")
+    for name in old:
+        (out / name).unlink(missing_ok=True)
+    return summary
+
+
+class _Counts:
+    """Sums as they grow."""
+
+    def __init__(self) -> None:
+        self.datums = 0
+        self.sums = {"exported": 0, "tokens": 0, "loss_tokens": 0, "refused_loss_tokens": 0}
+        self.lost_first = 0
+        self.refused: dict[Refusal, int] = {}
+
+    def summary(self, target: Target, files: list[str]) -> ExportSummary:
+        return ExportSummary(
+            target=target.name,
+            datums=self.datums,
+            refused=self.refused,
+            lost_first_tokens=self.lost_first,
+            files=files,
+            **self.sums,
+        )
+
+
+def placed(
+    rows: Iterator[DatumRow], target: Target, counts: _Counts, *, assume_mode: bool
+) -> Iterator[tuple[DatumRow, Place]]:
+    """The rows that the target takes, each with its place among them."""
+    index = episodes = 0
+    groups: dict[Any, int] = {}
+    for _, run in groupby(rows, key=lambda row: row.datum.episode_id):
+        taken = []
+        for row in run:
+            counts.datums += 1
+            reason = target.refusal(row, assume_mode=assume_mode)
+            if reason is None:
+                taken.append(row)
+            else:
+                counts.refused[reason] = counts.refused.get(reason, 0) + 1
+                counts.sums["refused_loss_tokens"] += row.datum.loss_tokens
+        for step, row in enumerate(taken):
+            key = row.values["group_id"], row.values["step_name"]
+            group = groups.setdefault(key, len(groups))
+            counts.sums["exported"] += 1
+            counts.sums["tokens"] += row.datum.token_ids.size
+            counts.sums["loss_tokens"] += row.datum.loss_tokens
+            counts.lost_first += int(target.shifted and row.datum.loss_mask[0])
+            yield row, Place(index, episodes, group, step, step == len(taken) - 1)
+            index += 1
+        episodes += bool(taken)
+
+
+def _earlier_files(out: Path) -> list[str]:
+    """The files of an earlier export in `out`; UsageError where `out` is something else."""
+    if not out.exists():
+        return []
+    if not out.is_dir():
+        raise UsageError(f"{out}: expected a directory for the export, found a file; name another")
+    if not any(out.iterdir()):
+        return []
+    path = out / MANIFEST
+    value = parse_json(path.read_bytes()) if path.is_file() else Absent.MISSING
+    if not isinstance(value, dict) or value.get("kind") != KIND:
+        raise UsageError(
+            f"{out}: expected an empty directory or an earlier export, found something else; "
+            "name another directory"
+        )
+    return [str(name) for name in value.get("files", [])]

@@ -1,0 +1,83 @@
+"""What an exporter is: one pure function from a datum to a trainer's row, and what it refuses."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from wmo_distill.datums.dataset import DatumRow
+
+
+class Refusal(StrEnum):
+    """Why a sequence is not exported."""
+
+    TOO_SHORT = "too_short"
+    NOTHING_TRAINED = "nothing_trained"
+    NO_LOGPROBS = "no_logprobs"
+    LOGPROB_MODE_UNKNOWN = "logprob_mode_unknown"
+    NO_ADVANTAGES = "no_advantages"
+    NO_REWARD = "no_reward"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a sequence stands among the exported ones; all count from 0 in their order."""
+
+    index: int
+    episode: int
+    group: int
+    step: int
+    """Among the sequences of its episode, which are contiguous."""
+    last: bool
+    """Whether its episode ends with it."""
+
+
+Convert = Callable[[DatumRow, Place], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A trainer's form.
+
+    `convert` gives one row, whose values are NumPy arrays, lists, strings, numbers or None.
+    """
+
+    name: str
+    about: str
+    """One line for people."""
+    convert: Convert
+    purpose: Literal["rl", "sft"]
+    """`rl` refuses sequences without log-probabilities, or of an unknown mode unless assumed."""
+    schema: pa.Schema | None = None
+    """Of the Parquet file that is written; JSON lines where there is none."""
+    needs_advantages: bool = False
+    needs_reward: bool = False
+    shifted: bool = False
+    """Entry i speaks of token i + 1, so that position 0 cannot be trained."""
+
+    def refusal(self, row: DatumRow, *, assume_mode: bool = False) -> Refusal | None:
+        """Why this target cannot take a sequence, None where it can."""
+        datum = row.datum
+        if self.shifted and datum.token_ids.size < 2:
+            return Refusal.TOO_SHORT
+        if not datum.loss_mask[int(self.shifted) :].any():
+            return Refusal.NOTHING_TRAINED
+        if self.purpose == "rl":
+            if np.isnan(datum.sampled_logprobs[datum.loss_mask]).any():
+                return Refusal.NO_LOGPROBS
+            if row.values["logprob_mode"] == "unknown" and not assume_mode:
+                return Refusal.LOGPROB_MODE_UNKNOWN
+        if self.needs_advantages and datum.advantages is None:
+            return Refusal.NO_ADVANTAGES
+        if self.needs_reward and row.values["reward"] is None:
+            return Refusal.NO_REWARD
+        return None
+
+
+def first_sampled(row: DatumRow) -> int:
+    """Where the first sampled run begins: what lies before it is the prompt."""
+    starts = row.datum.call_starts
+    return starts[0] if starts else int(row.datum.loss_mask.argmax())
