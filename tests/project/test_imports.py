@@ -37,8 +37,8 @@ ORDER = (
     "cli",
     "__main__",
 )
-# One home for each of these: who else uses them goes through that module.
-ONLY_IN = {"tenacity": {"files.py"}, "typer": {"cli"}, "subprocess": {"engines"}}
+# The only places that use these; the others go through them.
+ONLY_IN = {"tenacity": {"files.py", "scorers"}, "typer": {"cli"}, "subprocess": {"engines"}}
 
 
 def modules() -> list[Path]:

@@ -1,0 +1,1 @@
+"""Log-probabilities of recorded tokens under a teacher, or under the student again."""

@@ -1,0 +1,190 @@
+"""Scores on disk: Parquet parts keyed by datum_id and teacher, which outlive the datums.
+
+A part is never changed. A later score of one key and at least as many candidates replaces an
+earlier one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wmo_distill.datums.topk import Candidates
+from wmo_distill.errors import UsageError
+from wmo_distill.files import whole_file
+from wmo_distill.scorers.scorer import Score
+from wmo_distill.shards.lists import list_array
+from wmo_distill.tokens import Logprobs
+
+VERSION_KEY = b"wmo_distill.score_schema_version"
+SCHEMA_VERSION = 1
+_FLOATS = pa.list_(pa.field("element", pa.float64()))
+SCORE_SCHEMA = pa.schema(
+    [
+        pa.field("datum_id", pa.string(), nullable=False),
+        pa.field("teacher", pa.string(), nullable=False),
+        pa.field("top_k", pa.int32(), nullable=False),
+        # one a token, null at position 0
+        pa.field("logprobs", _FLOATS, nullable=False),
+        # the likeliest tokens of all positions, one after the other, and how many each has
+        pa.field("top_counts", pa.list_(pa.field("element", pa.int32()))),
+        pa.field("top_ids", pa.list_(pa.field("element", pa.int32()))),
+        pa.field("top_logprobs", _FLOATS),
+    ],
+    metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    part: Path
+    group: int
+    row: int
+    top_k: int
+
+
+class ScoreCache:
+    """Scores in a directory; the keys are in memory, and the row group that was read last."""
+
+    def __init__(self, directory: Path | str) -> None:
+        """UsageError where `directory` holds something else."""
+        self.directory = Path(directory)
+        self._places: dict[tuple[str, str], _Place] = {}
+        self._group: tuple[tuple[Path, int], pa.Table] | None = None
+        self._next = 0
+        for part in _parts(self.directory):
+            self._next = max(self._next, int(part.stem.rsplit("-", 1)[1]) + 1)
+            self._learn(part)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def teachers(self) -> dict[str, int]:
+        """How many sequences each teacher has scored."""
+        counts: dict[str, int] = {}
+        for _, teacher in self._places:
+            counts[teacher] = counts.get(teacher, 0) + 1
+        return counts
+
+    def has(self, datum_id: str, teacher: str, top_k: int = 0) -> bool:
+        """Whether there is a score with at least so many candidates a position."""
+        place = self._places.get((datum_id, teacher))
+        return place is not None and place.top_k >= top_k
+
+    def get(self, datum_id: str, teacher: str) -> Score | None:
+        """The score of a sequence by a teacher."""
+        place = self._places.get((datum_id, teacher))
+        if place is None:
+            return None
+        table = self._read(place.part, place.group)
+        logprobs = _list(table, "logprobs", place.row)
+        assert logprobs is not None
+        return Score(logprobs.astype(np.float64), _top(table, place.row))
+
+    def add(self, teacher: str, scores: Sequence[tuple[str, Score, int]]) -> None:
+        """Write a part of (datum_id, score, top_k)."""
+        if not scores:
+            return
+        self.directory.mkdir(parents=True, exist_ok=True)
+        part = self.directory / f"scores-{self._next:05d}.parquet"
+        self._next += 1
+        with whole_file(part) as temporary:
+            pq.write_table(
+                _table(teacher, scores),
+                temporary,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=["teacher"],
+            )
+        self._learn(part)
+
+    def _learn(self, part: Path) -> None:
+        with pq.ParquetFile(part) as file:
+            for group in range(file.num_row_groups):
+                keys = file.read_row_group(group, columns=["datum_id", "teacher", "top_k"])
+                for row, key in enumerate(keys.to_pylist()):
+                    name = key["datum_id"], key["teacher"]
+                    known = self._places.get(name)
+                    if known is None or key["top_k"] >= known.top_k:
+                        self._places[name] = _Place(part, group, row, key["top_k"])
+
+    def _read(self, part: Path, group: int) -> pa.Table:
+        if self._group is None or self._group[0] != (part, group):
+            with pq.ParquetFile(part) as file:
+                self._group = (part, group), file.read_row_group(group).combine_chunks()
+        return self._group[1]
+
+
+def _parts(directory: Path) -> Iterator[Path]:
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise UsageError(f"{directory}: expected a directory of scores, found a file; name another")
+    parts = sorted(directory.glob("scores-*.parquet"))
+    if not parts and any(directory.iterdir()):
+        raise UsageError(
+            f"{directory}: expected an empty directory or one of scores, found something else; "
+            "name another directory"
+        )
+    for part in parts:
+        try:
+            metadata = pq.read_schema(part).metadata or {}
+        except (OSError, pa.ArrowException) as error:
+            raise UsageError(
+                f"{part}: expected a part of scores, found: {str(error).partition(chr(10))[0]}; "
+                "remove the file, and its sequences are scored again"
+            ) from None
+        version = metadata.get(VERSION_KEY, b"none").decode()
+        if version != str(SCHEMA_VERSION):
+            raise UsageError(
+                f"{part}: expected scores of schema version {SCHEMA_VERSION}, found {version}; "
+                "name another directory"
+            )
+        yield part
+
+
+def _table(teacher: str, scores: Sequence[tuple[str, Score, int]]) -> pa.Table:
+    values = [score.logprobs for _, score, _ in scores]
+    flat = pa.array(np.concatenate(values), from_pandas=True)
+    counts: list[Any] = []
+    ids: list[Any] = []
+    logprobs: list[Any] = []
+    for _, score, _ in scores:
+        rows = None if score.top is None else [row or () for row in score.top]
+        counts.append(None if rows is None else [len(row) for row in rows])
+        ids.append(None if rows is None else [token for row in rows for token, _ in row])
+        logprobs.append(None if rows is None else [value for row in rows for _, value in row])
+    return pa.Table.from_arrays(
+        [
+            pa.array([name for name, _, _ in scores]),
+            pa.array([teacher] * len(scores)),
+            pa.array([k for _, _, k in scores], pa.int32()),
+            list_array(values, flat, _FLOATS),
+            pa.array(counts, SCORE_SCHEMA.field("top_counts").type),
+            pa.array(ids, SCORE_SCHEMA.field("top_ids").type),
+            pa.array(logprobs, _FLOATS),
+        ],
+        schema=SCORE_SCHEMA,
+    )
+
+
+def _list(table: pa.Table, name: str, row: int) -> np.ndarray[Any, Any] | None:
+    scalar = table.column(name)[row]
+    if not scalar.is_valid:
+        return None
+    values: Logprobs = scalar.values.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _top(table: pa.Table, row: int) -> list[Candidates | None] | None:
+    counts = _list(table, "top_counts", row)
+    ids, logprobs = _list(table, "top_ids", row), _list(table, "top_logprobs", row)
+    if counts is None or ids is None or logprobs is None:
+        return None
+    pairs = list(zip(ids.tolist(), logprobs.tolist(), strict=True))
+    ends = np.cumsum(counts).tolist()
+    return [pairs[end - n : end] or None for n, end in zip(counts.tolist(), ends, strict=True)]

@@ -1,0 +1,147 @@
+"""Scores by a batch job elsewhere: requests written to a file, answers read from one.
+
+A request is a JSON line {datum_id, token_ids}. An answer is a JSON line {datum_id, logprobs},
+one number a token and null for the first, and optionally `top`: for each position a list of
+[token id, log-probability], or null.
+"""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from wmo_distill.datums.dataset import iter_datums
+from wmo_distill.datums.topk import Candidates
+from wmo_distill.errors import UsageError
+from wmo_distill.files import whole_file
+from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.run import PART_TOKENS, ScoreSummary, missing
+from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, checked
+
+
+def write_requests(
+    datums: Path | str, cache: ScoreCache, teacher: str, file: Path | str, *, top_k: int = 0
+) -> int:
+    """Write what the teacher has not scored yet; gives the number of requests."""
+    count = 0
+    with whole_file(Path(file)) as temporary, temporary.open("wb") as lines:
+        for name, ids in missing(Path(datums), cache, teacher, top_k):
+            value = {"datum_id": name, "token_ids": ids, "top_k": top_k}
+            lines.write(
+                orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
+            )
+            count += 1
+    return count
+
+
+def read_answers(
+    datums: Path | str, cache: ScoreCache, teacher: str, file: Path | str, *, top_k: int = 0
+) -> ScoreSummary:
+    """Take the answers that fit these datums into `cache`; the others are counted by fault.
+
+    An answer is given to the sequence that it names, whatever the order. Two answers to one
+    sequence that differ are both left out. UsageError for a file that cannot be opened.
+    """
+    sizes = {row.values["datum_id"]: row.datum.token_ids.size for row in iter_datums(datums)}
+    before = sum(cache.has(name, teacher, top_k) for name in sizes)
+    found: dict[str, Score] = {}
+    contradicted: set[str] = set()
+    faults: dict[ScoreFault, int] = {}
+    first: dict[ScoreFault, str] = {}
+    lines = repeated = 0
+    for number, line in _lines(Path(file)):
+        lines += 1
+        try:
+            name, score = _answer(line, sizes, top_k)
+            if name in contradicted or (name in found and _differ(found[name], score)):
+                raise ScoreError(ScoreFault.CONTRADICTED, name)
+        except ScoreError as error:
+            faults[error.fault] = faults.get(error.fault, 0) + 1
+            first.setdefault(error.fault, f"line {number}: {error}")
+            if error.fault is ScoreFault.CONTRADICTED and found.pop(name, None) is not None:
+                contradicted.add(name)
+                faults[error.fault] += 1
+            continue
+        repeated += name in found
+        found[name] = score
+    _keep(cache, teacher, found, top_k)
+    return ScoreSummary(
+        teacher=teacher,
+        sequences=len(sizes),
+        cached=before,
+        requests=lines,
+        scored=len(found),
+        repeated=repeated,
+        tokens=sum(sizes[name] for name in found),
+        faults=faults,
+        first_found=first,
+    )
+
+
+def _keep(cache: ScoreCache, teacher: str, taken: dict[str, Score], top_k: int) -> None:
+    waiting: list[tuple[str, Score, int]] = []
+    tokens = 0
+    for name, score in taken.items():
+        waiting.append((name, score, top_k))
+        tokens += score.logprobs.size
+        if tokens >= PART_TOKENS:
+            cache.add(teacher, waiting)
+            waiting, tokens = [], 0
+    cache.add(teacher, waiting)
+
+
+def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise UsageError(
+            f"{file}: expected a file of answers, found: {error.strerror}; name another"
+        ) from None
+
+
+def _answer(line: bytes, sizes: dict[str, int], top_k: int) -> tuple[str, Score]:
+    """The name and the checked score of a line."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        raise ScoreError(ScoreFault.UNREADABLE, "no JSON") from None
+    if not isinstance(value, dict) or not isinstance(value.get("datum_id"), str):
+        raise ScoreError(ScoreFault.UNREADABLE, "no datum_id")
+    name = value["datum_id"]
+    if name not in sizes:
+        raise ScoreError(ScoreFault.UNKNOWN_DATUM, name)
+    logprobs, top = value.get("logprobs"), value.get("top")
+    if not isinstance(logprobs, list):
+        raise ScoreError(ScoreFault.UNREADABLE, "no logprobs")
+    if top_k and not isinstance(top, list):
+        raise ScoreError(ScoreFault.UNREADABLE, "no top")
+    rows = [_candidates(row, top_k) for row in top or []] if top_k else None
+    return name, checked(Score(np.array([_number(x) for x in logprobs]), rows), sizes[name])
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return math.nan
+    return float(value)
+
+
+def _candidates(row: Any, top_k: int) -> Candidates | None:
+    if row is None:
+        return None
+    try:
+        pairs = [(token, _number(logprob)) for token, logprob in row]
+    except (TypeError, ValueError):
+        raise ScoreError(ScoreFault.UNREADABLE, "a candidate that is no pair") from None
+    if len(pairs) > top_k or any(type(token) is not int or token < 0 for token, _ in pairs):
+        raise ScoreError(ScoreFault.UNREADABLE, "candidates of another form")
+    return pairs
+
+
+def _differ(a: Score, b: Score) -> bool:
+    return not np.array_equal(a.logprobs, b.logprobs, equal_nan=True) or a.top != b.top

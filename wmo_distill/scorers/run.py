@@ -1,0 +1,245 @@
+"""Scores the sequences of datum shards: each once, in parallel, retried, resumable."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field
+from tenacity import RetryCallState, Retrying, wait_random_exponential
+
+from wmo_distill.datums.dataset import iter_datums
+from wmo_distill.datums.manifest import read_datum_manifest
+from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer, checked
+from wmo_distill.tokens import Ids
+
+PART_TOKENS = 2_000_000
+"""Scores are put on disk in parts of this many tokens: what a killed run can lose."""
+
+
+class ScorePlan(BaseModel):
+    """What there is to score; equal sequences are scored once."""
+
+    model_config = ConfigDict(frozen=True)
+
+    datums: int
+    sequences: int
+    cached: int
+    requests: int
+    tokens: int
+    """Of the requests, prompt and completion together: what the teacher reads."""
+    longest: int
+    cost: float | None = None
+    """In the currency of the price that was given for a million tokens."""
+
+
+class ScoreSummary(BaseModel):
+    """requests == scored + repeated + all faults; in a file of answers a request is a line."""
+
+    model_config = ConfigDict(frozen=True)
+
+    teacher: str
+    sequences: int = 0
+    cached: int = 0
+    requests: int = 0
+    scored: int = 0
+    repeated: int = 0
+    """Further answers that say the same."""
+    tokens: int = 0
+    faults: dict[ScoreFault, int] = Field(default_factory=dict)
+    first_found: dict[ScoreFault, str] = Field(default_factory=dict)
+    """For each fault what was found the first time."""
+
+
+def plan_scores(
+    datums: Path | str,
+    cache: ScoreCache,
+    teacher: str,
+    *,
+    top_k: int = 0,
+    price: float | None = None,
+) -> ScorePlan:
+    """What `score_datums` would ask for; `price` is for a million tokens."""
+    datums = Path(datums)
+    total = read_datum_manifest(datums).summary.stats.datums
+    tokens = [ids.size for _, ids in missing(datums, cache, teacher, top_k)]
+    sequences = len(set(_keys(datums)))
+    asked = sum(tokens)
+    return ScorePlan(
+        datums=total,
+        sequences=sequences,
+        cached=sequences - len(tokens),
+        requests=len(tokens),
+        tokens=asked,
+        longest=max(tokens, default=0),
+        cost=None if price is None else asked / 1e6 * price,
+    )
+
+
+def score_datums(
+    datums: Path | str,
+    cache: ScoreCache,
+    scorer: Scorer,
+    teacher: str,
+    *,
+    top_k: int = 0,
+    concurrency: int = 8,
+    attempts: int = 6,
+    wait: float = 1.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> ScoreSummary:
+    """Fill `cache` with the teacher's scores of the sequences that have none.
+
+    At most `concurrency` calls run at once; a sequence whose scorer is unavailable is tried
+    `attempts` times, waiting from `wait` seconds on. UsageError where the tokenizers are known to
+    differ; DistillError once nothing is available any more, with all before it kept.
+    """
+    datums = Path(datums)
+    total = read_datum_manifest(datums).summary.stats.datums
+    refuse_other_tokenizer(datums, scorer)
+    sequences = len(set(_keys(datums)))
+    run = _Run(cache, teacher, top_k)
+    retrying = _retrying(attempts, wait)
+
+    def one(ids: Ids) -> Score:
+        return retrying.copy()(lambda: checked(scorer.score(ids, top_k), ids.size))
+
+    waiting: deque[tuple[str, int, Future[Score]]] = deque()
+    with ThreadPoolExecutor(concurrency) as threads:
+        try:
+            for name, ids in missing(datums, cache, teacher, top_k):
+                while len(waiting) >= 2 * concurrency:
+                    run.settle(*waiting.popleft())
+                    if progress is not None:
+                        progress(run.requests, total)
+                waiting.append((name, ids.size, threads.submit(one, ids)))
+            while waiting:
+                run.settle(*waiting.popleft())
+                if progress is not None:
+                    progress(run.requests, total)
+        finally:
+            for _, _, future in waiting:
+                future.cancel()
+            run.keep()
+    return ScoreSummary(
+        teacher=teacher,
+        sequences=sequences,
+        cached=sequences - run.requests,
+        requests=run.requests,
+        scored=run.scored,
+        tokens=run.tokens,
+        faults=run.faults,
+        first_found=run.first_found,
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    """What came of the calls so far; scores wait here until they are enough for a part."""
+
+    cache: ScoreCache
+    teacher: str
+    top_k: int
+    requests: int = 0
+    scored: int = 0
+    tokens: int = 0
+    faults: dict[ScoreFault, int] = field(default_factory=dict)
+    first_found: dict[ScoreFault, str] = field(default_factory=dict)
+    _kept: list[tuple[str, Score, int]] = field(default_factory=list)
+    _kept_tokens: int = 0
+    _in_vain: int = 0
+
+    def settle(self, name: str, tokens: int, future: Future[Score]) -> None:
+        self.requests += 1
+        try:
+            score = future.result()
+        except ScoreError as error:
+            self._fault(error)
+            return
+        self._in_vain = 0
+        self.scored += 1
+        self.tokens += tokens
+        self._kept.append((name, score, self.top_k))
+        self._kept_tokens += tokens
+        if self._kept_tokens >= PART_TOKENS:
+            self.keep()
+
+    def _fault(self, error: ScoreError) -> None:
+        self.faults[error.fault] = self.faults.get(error.fault, 0) + 1
+        self.first_found.setdefault(error.fault, str(error))
+        self._in_vain = self._in_vain + 1 if error.fault is ScoreFault.UNAVAILABLE else 0
+        if self._in_vain >= _GONE:
+            raise DistillError(
+                f"scorer: expected an answer, found none in the last {self._in_vain} requests "
+                f"({error}); {self.scored:,} scores are kept: see to the server and run it again"
+            )
+
+    def keep(self) -> None:
+        """Put what waits on disk."""
+        self.cache.add(self.teacher, self._kept)
+        self._kept, self._kept_tokens = [], 0
+
+
+# So many requests without an answer, each with all its retries: the server is gone.
+_GONE = 16
+
+
+def _retrying(attempts: int, wait: float) -> Retrying:
+    """Unavailable: again, later and later, or when the server says; an odd answer: once more."""
+    spread = wait_random_exponential(multiplier=wait, max=60.0)
+    limits = {ScoreFault.UNAVAILABLE: attempts, ScoreFault.REFUSED: 1}
+
+    def error_of(state: RetryCallState) -> ScoreError | None:
+        error = state.outcome.exception() if state.outcome else None
+        return error if isinstance(error, ScoreError) else None
+
+    def again(state: RetryCallState) -> bool:
+        error = error_of(state)
+        return error is not None and state.attempt_number < limits.get(error.fault, 2)
+
+    def pause(state: RetryCallState) -> float:
+        error = error_of(state)
+        asked = None if error is None else error.after
+        return spread(state) if asked is None else min(asked, 300.0)
+
+    return Retrying(retry=again, wait=pause, reraise=True)
+
+
+def missing(datums: Path, cache: ScoreCache, teacher: str, top_k: int) -> Iterator[tuple[str, Ids]]:
+    """The sequences without a score, each once, in order; those of one token have none to get."""
+    seen: set[str] = set()
+    for row in iter_datums(datums):
+        name = row.values["datum_id"]
+        if name in seen or row.datum.token_ids.size < 2:
+            continue
+        seen.add(name)
+        if not cache.has(name, teacher, top_k):
+            yield name, row.datum.token_ids
+
+
+def _keys(datums: Path) -> list[str]:
+    parts = read_datum_manifest(datums).part_paths(datums)
+    frame = pl.scan_parquet(parts, glob=False, hive_partitioning=False)
+    long_enough = frame.filter(pl.col("token_ids").list.len() > 1)
+    names: list[str] = long_enough.select("datum_id").collect()["datum_id"].to_list()
+    return names
+
+
+def refuse_other_tokenizer(datums: Path, scorer: Scorer) -> None:
+    """UsageError where both tokenizers are known and differ."""
+    if scorer.tokenizer is None:
+        return
+    parts = read_datum_manifest(datums).part_paths(datums)
+    frame = pl.scan_parquet(parts, glob=False, hive_partitioning=False)
+    known = frame.select(pl.col("tokenizer").drop_nulls().unique().sort()).collect()
+    others = [name for name in known["tokenizer"].to_list() if name != scorer.tokenizer]
+    if others:
+        raise UsageError(
+            f"{datums}: expected ids of the teacher's tokenizer {scorer.tokenizer!r}, "
+            f"found {', '.join(map(repr, others))}; ids of one mean nothing to the other: "
+            "use a teacher of the same tokenizer"
+        )
