@@ -13,6 +13,7 @@ from wmo_distill.cli.datums import datums
 from wmo_distill.cli.doctor import doctor
 from wmo_distill.cli.export import export
 from wmo_distill.cli.output import printable, say
+from wmo_distill.cli.score import score
 from wmo_distill.cli.show import show
 from wmo_distill.cli.stats import stats
 from wmo_distill.cli.verify import verify
@@ -31,6 +32,7 @@ for command, summary in (
     (stats, "Solve rates, endings, tokens and issues."),
     (show, "One record, readable."),
     (datums, "Turn a dataset's records into training sequences."),
+    (score, "A teacher's log-probabilities of training sequences."),
     (export, "Write training sequences in a trainer's form."),
     (verify, "Check every file, count and row of a dataset."),
 ):

@@ -69,6 +69,25 @@ def datums(
         str,
         typer.Option(metavar="token|sequence", help="sequence: weight 1 / the episode's tokens."),
     ] = "token",
+    scores: Annotated[
+        Path | None,
+        typer.Option(metavar="CACHE", help="What `score` wrote: advantages from a teacher."),
+    ] = None,
+    teacher: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose scores, as `score` was told.")
+    ] = None,
+    beta: Annotated[
+        float, typer.Option(metavar="X", help="Of the teacher's part beside the reward's.")
+    ] = 1.0,
+    clip: Annotated[
+        float | None, typer.Option(metavar="X", help="Limit advantages to +-X.")
+    ] = None,
+    center: Annotated[
+        bool, typer.Option("--center", help="Take the mean off the advantages, after the clip.")
+    ] = False,
+    teacher_discount: Annotated[
+        float, typer.Option(metavar="X", help="Of the teacher's part of later tokens.")
+    ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
@@ -79,6 +98,7 @@ def datums(
     from wmo_distill.datums.render import render_datum_summary
     from wmo_distill.datums.shards import build_datum_shards
     from wmo_distill.errors import UsageError
+    from wmo_distill.scorers.cache import ScoreCache
 
     given: dict[str, Any] = {
         "purpose": purpose,
@@ -97,6 +117,11 @@ def datums(
         "min_group": min_group,
         "drop_constant": drop_constant,
         "normalize": normalize,
+        "teacher": teacher,
+        "beta": beta,
+        "clip": clip,
+        "center": center,
+        "teacher_discount": teacher_discount,
     }
     try:
         options = DatumOptions(**given)
@@ -106,9 +131,10 @@ def datums(
         raise UsageError(
             f"{name}: {first['msg']}, found {first['input']!r}; give another"
         ) from None
+    cache = None if scores is None else ScoreCache(scores)
     progress = Progress("records", quiet=quiet)
     try:
-        summary = build_datum_shards(source, out, options, progress=progress)
+        summary = build_datum_shards(source, out, options, scores=cache, progress=progress)
     finally:
         progress.close()
     if as_json:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from wmo_distill.datums.advantages import AdvantageStats
 from wmo_distill.datums.datum import DatumStats
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.errors import UsageError
@@ -36,6 +37,8 @@ class DatumSummary(BaseModel):
     expansion: float | None = None
     parts: list[str] = Field(default_factory=list)
     stats: DatumStats = DatumStats()
+    teacher: AdvantageStats | None = None
+    """What the teacher's scores gave; its mismatches are datums without advantages."""
 
 
 class DatumManifest(BaseModel):

@@ -50,6 +50,12 @@ class DatumOptions(BaseModel):
     drop_constant: bool = False
     normalize: Literal["token", "sequence"] = "token"
     routed_experts: bool = False
+    teacher: str | None = Field(default=None, min_length=1)
+    """Whose scores make advantages, beside those of rewards."""
+    beta: float = Field(default=1.0, allow_inf_nan=False)
+    clip: float | None = Field(default=None, gt=0.0)
+    center: bool = False
+    teacher_discount: float = Field(default=0.0, ge=0.0, le=1.0)
 
     def wants(self, record: TrialRecord) -> bool:
         """Whether a record passes the filters."""

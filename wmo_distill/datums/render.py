@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from wmo_distill.datums.advantages import AdvantageStats
 from wmo_distill.datums.datum import BreakCause
 from wmo_distill.datums.manifest import DatumSummary
 from wmo_distill.files import path_text
@@ -49,10 +50,32 @@ def render_datum_summary(out: Path, summary: DatumSummary) -> str:
     ]
     if summary.without_advantage:
         lines += ["", f"{summary.without_advantage:,} trained records have no advantage"]
+    if summary.teacher is not None:
+        lines += ["", "Teacher", *_teacher(summary.teacher)]
     if stats.breaks and summary.expansion is not None:
         lines += ["", f"Prefix breaks: {summary.expansion:.2f} times the tokens of unbroken chats"]
         lines += _table([(cause, n, FIXES[cause]) for cause, n in stats.breaks.items()])
     return "\n".join(lines)
+
+
+def _teacher(told: AdvantageStats) -> list[str]:
+    rows = [
+        ("datums with its advantages", told.datums, ""),
+        ("not scored, no advantages", told.mismatch_drops, ""),
+        ("not finite, no advantages", told.not_finite_drops, ""),
+        ("clipped tokens", told.clipped_tokens, ""),
+    ]
+    mean, std = told.advantage_mean, told.advantage_std
+    if mean is None or std is None:
+        return _table(rows)
+    parts = [f"  advantage {mean:+.4f} on average, deviation {std:.4f}"]
+    if told.teacher_mean is not None:
+        # beta x (teacher - sampled): its mean is the reverse KL with the sign turned
+        own = "" if told.reward_mean is None else f", the reward's {told.reward_mean:+.4f}"
+        parts.append(
+            f"  before clip and centring: the teacher's part {told.teacher_mean:+.4f}{own}"
+        )
+    return [*_table(rows), *parts]
 
 
 def _table(rows: Sequence[tuple[str, int, str]]) -> list[str]:

@@ -12,7 +12,9 @@ from wmo_distill.datums.manifest import (
 )
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.stream import Funnel, iter_rows
+from wmo_distill.datums.teacher import Scores, Teacher
 from wmo_distill.datums.writer import DatumWriter, next_number
+from wmo_distill.errors import UsageError
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.scan import scan
 
@@ -22,25 +24,34 @@ def build_datum_shards(
     out: Path | str,
     options: DatumOptions = DatumOptions(),  # noqa: B008 - frozen
     *,
+    scores: Scores | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DatumSummary:
     """Write the datums of the dataset in `source` to `out`, replacing those of an earlier build.
 
-    One row group of each is in memory. UsageError for a source that is no dataset, or an `out`
-    that is something else.
+    With a teacher in `options`, `scores` hold its log-probabilities, such as a ScoreCache. One row
+    group of each is in memory. UsageError for a source that is no dataset, an `out` that is
+    something else, or a teacher that has scored nothing.
     """
     source, out = Path(source), Path(out)
     manifest = read_manifest(source)
     old = earlier_parts(out)
     episodes = scan(source).select(COLUMNS).collect().to_dicts()
     groups = episode_groups(episodes, options)
+    teacher = _teacher(options, scores)
+    if teacher is not None and options.center:
+        # The mean that centring takes off is known when every advantage has been seen once.
+        for _ in iter_rows(source, options, groups, Funnel(), teacher):
+            pass
+        assert scores is not None
+        teacher = Teacher(scores, options, shift=teacher.sums.mean or 0.0)
     funnel = Funnel()
     with DatumWriter(out, next_number(old)) as writer:
-        for number, rows in enumerate(iter_rows(source, options, groups, funnel)):
+        for number, rows in enumerate(iter_rows(source, options, groups, funnel, teacher)):
             writer.add(rows)
             if progress is not None:
                 progress(number + 1, len(episodes))
-    summary = funnel.summary(writer.names)
+    summary = funnel.summary(writer.names, teacher)
     write_datum_manifest(
         out,
         DatumManifest(
@@ -50,3 +61,27 @@ def build_datum_shards(
     for name in old:
         (out / name).unlink(missing_ok=True)
     return summary
+
+
+def _teacher(options: DatumOptions, scores: Scores | None) -> Teacher | None:
+    if options.teacher is None and scores is None:
+        for name in ("beta", "clip", "center", "teacher_discount"):
+            if getattr(options, name) != DatumOptions.model_fields[name].default:
+                raise UsageError(
+                    f"--{name.replace('_', '-')}: expected --scores and --teacher beside it, "
+                    "found neither; it alters a teacher's advantages alone"
+                )
+        return None
+    if options.teacher is None or scores is None:
+        raise UsageError(
+            "--scores and --teacher: expected both or neither, found one; "
+            "name the cache that `wmo-distill score` wrote, and the teacher that it was given"
+        )
+    known = scores.teachers()
+    if options.teacher not in known:
+        names = ", ".join(sorted(known)) or "no scores at all"
+        raise UsageError(
+            f"--teacher: expected one that has scored, found {options.teacher!r}; the cache holds "
+            f"{names}: name another, or run `wmo-distill score`"
+        )
+    return Teacher(scores, options)

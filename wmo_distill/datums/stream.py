@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from wmo_distill.datums.advantages import with_advantages
 from wmo_distill.datums.build import DatumRules, record_datums
 from wmo_distill.datums.clean import CleanRow, clean_rows
 from wmo_distill.datums.datum import Account, Drop, TrainDatum
@@ -14,6 +15,7 @@ from wmo_distill.datums.groups import EpisodeGroup
 from wmo_distill.datums.manifest import DatumSummary
 from wmo_distill.datums.options import Baseline, DatumOptions
 from wmo_distill.datums.table import Row
+from wmo_distill.datums.teacher import Teacher
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.decode import SpanColumns, plain_list, record_of
 from wmo_distill.shards.scan import iter_batches
@@ -41,18 +43,23 @@ class Funnel:
         self.datum_tokens += sum(sizes)
         self.longest_tokens += max(sizes, default=0)
 
-    def summary(self, parts: list[str]) -> DatumSummary:
+    def summary(self, parts: list[str], teacher: Teacher | None = None) -> DatumSummary:
         longest = self.longest_tokens
         return DatumSummary(
             **self.counts,
             expansion=self.datum_tokens / longest if longest else None,
             parts=parts,
             stats=self.account.stats(),
+            teacher=None if teacher is None else teacher.sums.stats(),
         )
 
 
 def iter_rows(
-    source: Path, options: DatumOptions, groups: Mapping[str, EpisodeGroup], funnel: Funnel
+    source: Path,
+    options: DatumOptions,
+    groups: Mapping[str, EpisodeGroup],
+    funnel: Funnel,
+    teacher: Teacher | None = None,
 ) -> Iterator[list[Row]]:
     """For each record that counts, in order, its datums; `funnel` grows by what became of it."""
     rules = options.rules()
@@ -67,7 +74,8 @@ def iter_rows(
             values = {name: column[at] for name, column in columns.items()}
             record = record_of(values, () if whole else spans.row(at))
             group = groups.get(record.episode_id)
-            yield _rows(record, whole, (flat, at), group, options, rules, funnel)
+            rows = _rows(record, whole, (flat, at), group, options, rules, funnel)
+            yield rows if teacher is None else [_taught(row, teacher) for row in rows]
 
 
 def _rows(
@@ -100,12 +108,18 @@ def _rows(
     funnel.measure(datums)
     advantage = None if group is None else group.advantage
     if advantage is not None:
-        datums = [_advantaged(datum, advantage) for datum in datums]
+        datums = [with_advantages(datum, np.full(datum.loss_tokens, advantage)) for datum in datums]
     elif options.advantages is not Baseline.NONE and datums:
         funnel.count("without_advantage")
     trained = sum(datum.loss_tokens for datum in datums)
     weight = 1.0 / trained if options.normalize == "sequence" and trained else 1.0
     return [Row(datum, *source, group, len(datums), weight) for datum in datums]
+
+
+def _taught(row: Row, teacher: Teacher) -> Row:
+    datum = teacher.score(row.datum)
+    scored = datum.teacher_logprobs is not None
+    return replace(row, datum=datum, teacher=teacher.name if scored else None)
 
 
 def _of_clean(
@@ -129,8 +143,3 @@ def _of_clean(
     )
     account.keep([datum])
     return [datum]
-
-
-def _advantaged(datum: TrainDatum, advantage: float) -> TrainDatum:
-    """The same advantage at every loss token, 0 elsewhere."""
-    return replace(datum, advantages=np.where(datum.loss_mask, advantage, 0.0))

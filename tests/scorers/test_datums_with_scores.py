@@ -1,0 +1,105 @@
+"""Datums whose advantages come from a teacher's cached scores."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.proof.chats import chat, dataset, record
+from tests.proof.lm import LanguageModel
+from wmo_distill.datums.advantages import attach_advantages
+from wmo_distill.datums.dataset import DatumRow, iter_datums
+from wmo_distill.datums.options import DatumOptions
+from wmo_distill.datums.shards import build_datum_shards
+from wmo_distill.errors import UsageError
+from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.scorer import Score
+
+TEACHER = LanguageModel(seed=9)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(2)
+    place = tmp_path_factory.mktemp("taught")
+    chats = [chat(LanguageModel(), rng, breaks=n % 2 == 0) for n in range(10)]
+    return dataset(place / "shards", [record(turns, n) for n, turns in enumerate(chats)])
+
+
+@pytest.fixture(scope="module")
+def cache(shards: Path) -> ScoreCache:
+    """Scores of all sequences but one."""
+    build_datum_shards(shards, shards.parent / "plain")
+    cache = ScoreCache(shards.parent / "cache")
+    rows = list(iter_datums(shards.parent / "plain"))
+    scores = [
+        (row.values["datum_id"], Score(TEACHER.logprobs(row.datum.token_ids.tolist())), 0)
+        for row in rows
+    ]
+    cache.add("t", scores[:3])
+    cache.add("t", scores[4:])
+    return cache
+
+
+def built(shards: Path, out: Path, cache: ScoreCache, options: DatumOptions) -> list[DatumRow]:
+    build_datum_shards(shards, out, options, scores=cache)
+    return list(iter_datums(out))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        DatumOptions(teacher="t"),
+        DatumOptions(teacher="t", clip=0.5, center=True, beta=0.3),
+        DatumOptions(teacher="t", teacher_discount=0.9, center=True),
+        DatumOptions(teacher="t", advantages="centered", clip=2.0, beta=0.1),
+    ],
+)
+def test_the_shards_hold_what_the_library_gives(
+    shards: Path, cache: ScoreCache, tmp_path: Path, options: DatumOptions
+) -> None:
+    rewards = DatumOptions(advantages=options.advantages)
+    build_datum_shards(shards, tmp_path / "rewards", rewards)
+    plain = [row.datum for row in iter_datums(tmp_path / "rewards")]
+    lists = [TEACHER.logprobs(datum.token_ids.tolist()) for datum in plain]
+    lists[3] = np.zeros(0)
+    wanted, stats = attach_advantages(
+        plain,
+        lists,
+        clip=options.clip,
+        center=options.center,
+        beta=options.beta,
+        discount=options.teacher_discount,
+    )
+    rows = built(shards, tmp_path / "d", cache, options)
+    assert len(rows) == len(plain) == len(wanted) + 1
+    assert rows[3].datum.advantages is None
+    assert rows[3].datum.teacher_logprobs is None
+    assert rows[3].values["teacher"] is None
+    scored = rows[:3] + rows[4:]
+    for row, one in zip(scored, wanted, strict=True):
+        assert row.datum.advantages is not None
+        assert one.advantages is not None
+        assert row.datum.advantages.tolist() == pytest.approx(one.advantages.tolist(), abs=1e-12)
+        assert row.values["teacher"] == "t"
+        told = TEACHER.logprobs(row.datum.token_ids.tolist())
+        assert row.datum.teacher_logprobs is not None
+        assert np.array_equal(row.datum.teacher_logprobs, told, equal_nan=True)
+    assert stats.mismatch_drops == 1
+    if options.center:
+        trained = [row.datum.advantages[row.datum.loss_mask] for row in scored]
+        assert float(np.concatenate(trained).mean()) == pytest.approx(0.0, abs=1e-12)
+    if options.advantages != "none":
+        assert stats.reward_mean is not None
+
+
+def test_an_unknown_teacher_and_half_an_order_are_refused(
+    shards: Path, cache: ScoreCache, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=r"found 'x'; the cache holds t"):
+        build_datum_shards(shards, tmp_path / "d", DatumOptions(teacher="x"), scores=cache)
+    with pytest.raises(UsageError, match="both or neither"):
+        build_datum_shards(shards, tmp_path / "d", DatumOptions(teacher="t"))
+    with pytest.raises(UsageError, match="--clip: expected --scores"):
+        build_datum_shards(shards, tmp_path / "d", DatumOptions(clip=1.0))
+    assert not (tmp_path / "d").exists()
