@@ -9,6 +9,7 @@ import typer
 
 from wmo_distill import __version__
 from wmo_distill.cli.build import build
+from wmo_distill.cli.check_logprobs import check_logprobs
 from wmo_distill.cli.datums import datums
 from wmo_distill.cli.doctor import doctor
 from wmo_distill.cli.export import export
@@ -33,6 +34,7 @@ for command, summary in (
     (show, "One record, readable."),
     (datums, "Turn a dataset's records into training sequences."),
     (score, "A teacher's log-probabilities of training sequences."),
+    (check_logprobs, "Do recorded log-probabilities belong to this model?"),
     (export, "Write training sequences in a trainer's form."),
     (verify, "Check every file, count and row of a dataset."),
 ):

@@ -103,11 +103,6 @@ def score_datums(
     refuse_other_tokenizer(datums, scorer)
     sequences = len(set(_keys(datums)))
     run = _Run(cache, teacher, top_k)
-    retrying = _retrying(attempts, wait)
-
-    def one(ids: Ids) -> Score:
-        return retrying.copy()(lambda: checked(scorer.score(ids, top_k), ids.size))
-
     waiting: deque[tuple[str, int, Future[Score]]] = deque()
     with ThreadPoolExecutor(concurrency) as threads:
         try:
@@ -116,7 +111,9 @@ def score_datums(
                     run.settle(*waiting.popleft())
                     if progress is not None:
                         progress(run.requests, total)
-                waiting.append((name, ids.size, threads.submit(one, ids)))
+                waiting.append(
+                    (name, ids.size, threads.submit(one_score, scorer, ids, top_k, attempts, wait))
+                )
             while waiting:
                 run.settle(*waiting.popleft())
                 if progress is not None:
@@ -186,6 +183,11 @@ class _Run:
 
 # So many requests without an answer, each with all its retries: the server is gone.
 _GONE = 16
+
+
+def one_score(scorer: Scorer, ids: Ids, top_k: int, attempts: int, wait: float) -> Score:
+    """A checked score, with retries; ScoreError where there is none in the end."""
+    return _retrying(attempts, wait)(lambda: checked(scorer.score(ids, top_k), ids.size))
 
 
 def _retrying(attempts: int, wait: float) -> Retrying:

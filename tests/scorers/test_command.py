@@ -1,0 +1,118 @@
+"""The commands `score`, `datums --scores` and `check-logprobs`, as a user gives them."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.proof.chats import chat, dataset, record
+from tests.proof.lm import LanguageModel
+from tests.proof.server import serve
+from wmo_distill.cli.app import app
+from wmo_distill.cli.check_logprobs import MEANINGS
+from wmo_distill.datums.dataset import iter_datums
+from wmo_distill.errors import UsageError
+from wmo_distill.scorers.compare import Verdict
+
+STUDENT, TEACHER = LanguageModel(), LanguageModel(seed=4)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(3)
+    dataset(tmp_path / "shards", [record(chat(STUDENT, rng), n) for n in range(6)])
+    assert run("datums", tmp_path / "shards", "-o", tmp_path / "d", "-q").exit_code == 0
+    return tmp_path
+
+
+def test_score_then_datums(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "secret")
+    plan = run(
+        "score",
+        place / "d",
+        "-c",
+        place / "c",
+        "--model",
+        "big",
+        "--dry-run",
+        "--price",
+        1,
+        "--json",
+    )
+    assert json.loads(plan.stdout)["requests"] == 6
+    with serve(TEACHER) as server:
+        done = run(
+            "score", place / "d", "-c", place / "c", "--scorer", "vllm", "--url",
+            f"{server.url}/v1/", "--model", "big", "--api-key-env", "KEY",
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+        assert "6, " in done.stdout
+        assert server.requests[0]["model"] == "big"
+        assert server.headers[0]["authorization"] == "Bearer secret"
+    made = run(
+        "datums", place / "shards", "-o", place / "d2", "--scores", place / "c",
+        "--teacher", "big", "--clip", 3, "--center", "--advantages", "centered",
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    assert re.search(r"datums with its advantages +6\n", made.stdout)
+    assert all(row.values["teacher"] == "big" for row in iter_datums(place / "d2"))
+
+
+def test_requests_and_answers(place: Path) -> None:
+    names = ("score", place / "d", "-c", place / "c", "--teacher", "t")
+    assert run(*names, "--write-requests", place / "r").exit_code == 0
+    answers = []
+    for line in (place / "r").read_text().splitlines():
+        request = json.loads(line)
+        values = TEACHER.logprobs(request["token_ids"])[1:].tolist()
+        answers.append({"datum_id": request["datum_id"], "logprobs": [None, *values]})
+    (place / "a").write_text("\n".join(map(json.dumps, answers)))
+    done = run(*names, "--read-answers", place / "a", "--json")
+    assert json.loads(done.stdout)["scored"] == 6
+    assert json.loads(run(*names, "--dry-run", "--json").stdout)["requests"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--teacher: expected the name"),
+        (["--teacher", "t"], "expected one of --scorer"),
+        (["--teacher", "t", "--scorer", "vllm", "--read-answers", "a"], "found 2"),
+        (["--teacher", "t", "--scorer", "vlm"], "found 'vlm'"),
+        (["--teacher", "t", "--scorer", "vllm"], "--model"),
+        (["--model", "m", "--scorer", "vllm"], "--url: expected the server"),
+        (
+            ["--model", "m", "--scorer", "vllm", "--url", "http://x", "--api-key-env", "NO_SUCH"],
+            "environment variable NO_SUCH",
+        ),
+    ],
+)
+def test_wrong_orders_are_told_before_work(place: Path, arguments: list[str], message: str) -> None:
+    result = run("score", place / "d", "-c", place / "c", *arguments)
+    assert isinstance(result.exception, UsageError)
+    assert message in str(result.exception)
+    assert not (place / "c").exists()
+
+
+def test_check_logprobs(place: Path) -> None:
+    with serve(STUDENT) as server:
+        good = run("check-logprobs", place / "d", "--url", server.url, "--model", "s")
+        assert good.exit_code == 0, good.output
+        assert good.stdout.startswith("agrees: ")
+    with serve(TEACHER) as server:
+        bad = run(
+            "check-logprobs", place / "d", "--scorer", "sglang", "--url", server.url, "--json"
+        )
+        assert bad.exit_code == 1
+        assert json.loads(bad.stdout)["verdict"] in ("weights", "tokenizer")
+
+
+def test_every_verdict_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(Verdict)
