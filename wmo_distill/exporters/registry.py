@@ -1,10 +1,13 @@
 """Every target by name."""
 
 from wmo_distill.errors import UsageError
-from wmo_distill.exporters import tinker
+from wmo_distill.exporters import prime_rl, slime, tinker, trl
 from wmo_distill.exporters.target import Target
 
-TARGETS: dict[str, Target] = {target.name: target for target in (*tinker.TARGETS,)}
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (*tinker.TARGETS, *prime_rl.TARGETS, *slime.TARGETS, *trl.TARGETS)
+}
 
 
 def target_named(name: str) -> Target:

@@ -20,6 +20,7 @@ class Refusal(StrEnum):
     LOGPROB_MODE_UNKNOWN = "logprob_mode_unknown"
     NO_ADVANTAGES = "no_advantages"
     NO_REWARD = "no_reward"
+    TEMPERATURE_UNKNOWN = "temperature_unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class Target:
     """Of the Parquet file that is written; JSON lines where there is none."""
     needs_advantages: bool = False
     needs_reward: bool = False
+    needs_temperature: bool = False
+    """Where log-probabilities are taken after it."""
     shifted: bool = False
     """Entry i speaks of token i + 1, so that position 0 cannot be trained."""
 
@@ -74,6 +77,9 @@ class Target:
             return Refusal.NO_ADVANTAGES
         if self.needs_reward and row.values["reward"] is None:
             return Refusal.NO_REWARD
+        processed = row.values["logprob_mode"] == "processed"
+        if self.needs_temperature and processed and row.values["temperature"] is None:
+            return Refusal.TEMPERATURE_UNKNOWN
         return None
 
 

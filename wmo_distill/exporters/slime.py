@@ -1,0 +1,83 @@
+"""slime's `Sample`: all tokens, and what speaks of tokens for the response alone."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wmo_distill.datums.dataset import DatumRow
+from wmo_distill.exporters.experts import experts_array, experts_value
+from wmo_distill.exporters.target import Place, Target, first_sampled
+
+_STATUS = {
+    "submitted": "completed",
+    "max_turns": "truncated",
+    "budget": "truncated",
+    "context_overflow": "truncated",
+    "output_truncated": "truncated",
+    "cancelled": "aborted",
+}
+
+
+def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
+    """As `Sample.to_dict` has it; the response begins with the first sampled run."""
+    datum, values = row.datum, row.values
+    start = first_sampled(row)
+    response = slice(start, None)
+    told: dict[str, Any] = {
+        "group_index": place.group,
+        "index": place.index,
+        "rollout_id": place.episode,
+        "prompt": "",
+        "tokens": datum.token_ids,
+        "response": "",
+        "response_length": int(datum.token_ids.size) - start,
+        "reward": values["reward"],
+        "loss_mask": datum.loss_mask[response].astype(np.int8),
+        "rollout_log_probs": np.where(datum.loss_mask, datum.sampled_logprobs, 0.0)[response],
+        "weight_versions": [] if values["policy_version"] is None else [values["policy_version"]],
+        "status": _STATUS.get(values["stop_reason"], "failed"),
+        "metadata": {
+            "episode_id": datum.episode_id,
+            "fragment_index": datum.fragment_index,
+            "task_id": values["task_id"],
+            "attempt": values["attempt"],
+            "stop_reason": values["stop_reason"],
+            "weight": values["weight"],
+        },
+    }
+    if datum.teacher_logprobs is not None:
+        told["teacher_log_probs"] = np.nan_to_num(datum.teacher_logprobs[response], nan=0.0)
+    if datum.routed_experts is not None:
+        rows = datum.token_ids.size - 1
+        told["rollout_routed_experts"] = experts_value(datum.routed_experts, rows)
+    return told
+
+
+def save_rollout(rows: Iterable[Mapping[str, Any]], file: Path | str, rollout_id: int) -> int:
+    """Write exported rows as the file that slime's `--load-debug-rollout-data` reads.
+
+    Gives the number of samples. Needs PyTorch.
+    """
+    import torch
+
+    samples = []
+    for row in rows:
+        told = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row.items()}
+        if experts := told.get("rollout_routed_experts"):
+            told["rollout_routed_experts"] = experts_array(experts)
+        samples.append(told)
+    torch.save({"rollout_id": rollout_id, "samples": samples}, file)
+    return len(samples)
+
+
+TARGETS = (
+    Target(
+        name="slime",
+        about="slime Sample as JSON lines",
+        convert=sample,
+        purpose="rl",
+        needs_reward=True,
+    ),
+)

@@ -1,0 +1,75 @@
+"""TRL: tokenized rows for its SFT trainer, and rollouts for its GRPO trainer."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from wmo_distill.datums.dataset import DatumRow
+from wmo_distill.exporters.target import Place, Target, first_sampled
+
+_IGNORED = -100
+
+SFT_SCHEMA = pa.schema(
+    [
+        ("input_ids", pa.list_(pa.int32())),
+        ("completion_mask", pa.list_(pa.int8())),
+        ("assistant_masks", pa.list_(pa.int8())),
+        ("labels", pa.list_(pa.int64())),
+    ]
+)
+
+
+def sft_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
+    """Ids with their mask, under both of TRL's names for it, and as labels."""
+    datum = row.datum
+    mask = datum.loss_mask.astype(np.int8)
+    return {
+        "input_ids": datum.token_ids,
+        "completion_mask": mask,
+        "assistant_masks": mask,
+        "labels": np.where(datum.loss_mask, datum.token_ids, _IGNORED).astype(np.int64),
+    }
+
+
+def grpo_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
+    """What one rollout of `rollout_func` holds, and its reward."""
+    datum = row.datum
+    start = first_sampled(row)
+    return {
+        "prompt_ids": datum.token_ids[:start],
+        "completion_ids": datum.token_ids[start:],
+        "logprobs": np.where(datum.loss_mask, datum.sampled_logprobs, 0.0)[start:],
+        "env_mask": datum.loss_mask[start:].astype(np.int8),
+        "reward": row.values["reward"],
+        "group": place.group,
+    }
+
+
+def rollouts(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Exported rows as the lists that `rollout_func` returns; a reward function takes `reward`."""
+    columns: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            plain = value.tolist() if isinstance(value, np.ndarray) else value
+            columns.setdefault(name, []).append(plain)
+    return columns
+
+
+TARGETS = (
+    Target(
+        name="trl-sft",
+        about="TRL SFTTrainer, tokenized, as Parquet",
+        convert=sft_row,
+        purpose="sft",
+        schema=SFT_SCHEMA,
+    ),
+    Target(
+        name="trl-grpo",
+        about="rollouts of TRL's rollout_func as JSON lines",
+        convert=grpo_row,
+        purpose="rl",
+        needs_reward=True,
+    ),
+)
