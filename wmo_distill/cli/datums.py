@@ -69,6 +69,10 @@ def datums(
         str,
         typer.Option(metavar="token|sequence", help="sequence: weight 1 / the episode's tokens."),
     ] = "token",
+    routed_experts: Annotated[
+        bool,
+        typer.Option("--routed-experts", help="Keep where a mixture's tokens were routed to."),
+    ] = False,
     scores: Annotated[
         Path | None,
         typer.Option(metavar="CACHE", help="What `score` wrote: advantages from a teacher."),
@@ -117,6 +121,7 @@ def datums(
         "min_group": min_group,
         "drop_constant": drop_constant,
         "normalize": normalize,
+        "routed_experts": routed_experts,
         "teacher": teacher,
         "beta": beta,
         "clip": clip,

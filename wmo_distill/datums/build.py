@@ -9,6 +9,7 @@ import numpy as np
 from wmo_distill.counts import by_segment
 from wmo_distill.datums.breaks import Decode
 from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
+from wmo_distill.datums.experts import sequence_experts
 from wmo_distill.datums.merge import Fragment, merge
 from wmo_distill.records import TrialRecord
 from wmo_distill.tokens import NO_IDS
@@ -30,6 +31,8 @@ class DatumRules:
     reopen: bool = False
     reference: bool = False
     """Train tokens whatever their log-probability; the word `context_overflow` drops a record."""
+    routed_experts: bool = False
+    """Keep which experts each token was routed to, where every call of a sequence tells."""
     decode: Decode | None = None
 
 
@@ -45,6 +48,7 @@ def build_datums(
     drop_stop_reasons: Collection[str] = (),
     subagents: bool = False,
     reopen: bool = False,
+    routed_experts: bool = False,
     decode: Decode | None = None,
 ) -> tuple[list[TrainDatum], DatumStats]:
     """The datums of the records in order, and what became of every sampled token.
@@ -70,6 +74,7 @@ def build_datums(
             drop_stop_reasons=drop_stop_reasons,
             subagents=subagents,
             reopen=reopen,
+            routed_experts=routed_experts,
             decode=decode,
         )
     account = Account()
@@ -176,4 +181,5 @@ def _datum(
         call_lengths=tuple(sampled.size for sampled, _ in fragment.runs),
         break_cause=fragment.cause,
         break_position=fragment.position,
+        routed_experts=sequence_experts(fragment.calls, ids.size) if rules.routed_experts else None,
     )

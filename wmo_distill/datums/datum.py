@@ -90,6 +90,8 @@ class DatumStats(BaseModel):
     dropped_records: dict[Drop, int] = Field(default_factory=dict)
     dropped_tokens: dict[Drop, int] = Field(default_factory=dict)
     breaks: dict[BreakCause, int] = Field(default_factory=dict)
+    with_routed_experts: int = 0
+    """Datums that hold them."""
     ties: int = 0
     """Prompts that `reopen` found to extend several fragments of one length."""
 
@@ -111,6 +113,7 @@ class Account:
     dropped_records: dict[Drop, int] = field(default_factory=dict)
     dropped_tokens: dict[Drop, int] = field(default_factory=dict)
     breaks: dict[BreakCause, int] = field(default_factory=dict)
+    with_routed_experts: int = 0
     ties: int = 0
 
     def drop_record(self, reason: Drop, tokens: int = 0) -> None:
@@ -128,6 +131,7 @@ class Account:
             trained = datum.loss_tokens
             self.loss_tokens += trained
             self.context_tokens += datum.token_ids.size - trained
+            self.with_routed_experts += datum.routed_experts is not None
             if datum.break_cause is not None:
                 self.breaks[datum.break_cause] = self.breaks.get(datum.break_cause, 0) + 1
 
@@ -143,5 +147,6 @@ class Account:
             dropped_records=self.dropped_records,
             dropped_tokens=self.dropped_tokens,
             breaks=self.breaks,
+            with_routed_experts=self.with_routed_experts,
             ties=self.ties,
         )

@@ -19,11 +19,13 @@ class Fragment:
     pieces: list[Ids] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     runs: list[tuple[Ids, Logprobs | None]] = field(default_factory=list)
+    calls: list[TokenSpan] = field(default_factory=list)
     size: int = 0
     longest_prompt: int = 0
 
     def add(self, context: Ids, span: TokenSpan) -> None:
         """Append what is new in the prompt, and then what was sampled."""
+        self.calls.append(span)
         self.pieces.append(context)
         self.size += context.size
         self.longest_prompt = max(self.longest_prompt, self.size)

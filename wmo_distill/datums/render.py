@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wmo_distill.datums.advantages import AdvantageStats
-from wmo_distill.datums.datum import BreakCause
+from wmo_distill.datums.datum import BreakCause, DatumStats
 from wmo_distill.datums.manifest import DatumSummary
 from wmo_distill.files import path_text
 
@@ -37,6 +37,7 @@ def render_datum_summary(out: Path, summary: DatumSummary) -> str:
                 *((f"dropped, {reason}", n, "") for reason, n in stats.dropped_records.items()),
                 ("trained", kept, f"{summary.with_logprobs:,} hold log-probabilities"),
                 ("datums", stats.datums, f"{stats.fragments:,} more than one a record"),
+                *_experts(stats),
             ]
         ),
         "",
@@ -56,6 +57,11 @@ def render_datum_summary(out: Path, summary: DatumSummary) -> str:
         lines += ["", f"Prefix breaks: {summary.expansion:.2f} times the tokens of unbroken chats"]
         lines += _table([(cause, n, FIXES[cause]) for cause, n in stats.breaks.items()])
     return "\n".join(lines)
+
+
+def _experts(stats: DatumStats) -> list[tuple[str, int, str]]:
+    n = stats.with_routed_experts
+    return [("with routed experts", n, "")] if n else []
 
 
 def _teacher(told: AdvantageStats) -> list[str]:
