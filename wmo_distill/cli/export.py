@@ -1,17 +1,25 @@
 """`wmo-distill export`: training sequences in a trainer's form."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from wmo_distill.cli.output import Progress, columns, printable, put, put_json
 
+if TYPE_CHECKING:
+    from wmo_distill.exporters.messages import MessageSummary
+    from wmo_distill.exporters.run import ExportSummary
+
 
 def export(
     datums: Annotated[
         Path | None,
-        typer.Argument(metavar="DATUMS", help="What `datums` wrote.", show_default=False),
+        typer.Argument(
+            metavar="DATUMS",
+            help="What `datums` wrote; for messages what `build` did.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -24,6 +32,12 @@ def export(
         bool,
         typer.Option("--assume", help="Take log-probabilities of an unknown mode for RL too."),
     ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="passed|failed|measured", help="Such records alone, with --to messages."
+        ),
+    ] = None,
     list_targets: Annotated[
         bool, typer.Option("--list", help="Print the targets and end.")
     ] = False,
@@ -32,11 +46,14 @@ def export(
 ) -> None:
     """Write training sequences in the form that a trainer reads, counting what it cannot take."""
     from wmo_distill.errors import UsageError
+    from wmo_distill.exporters.messages import FORMS, export_messages
     from wmo_distill.exporters.registry import TARGETS
     from wmo_distill.exporters.run import export_datums
 
     if list_targets:
-        put(columns([(name, target.about) for name, target in TARGETS.items()], indent=""))
+        abouts = {name: target.about for name, target in TARGETS.items()}
+        abouts |= {name: f"{about}, of a dataset" for name, (about, _, _) in FORMS.items()}
+        put(columns(list(abouts.items()), indent=""))
         return
     for given, name in ((datums, "DATUMS"), (out, "--out"), (to or None, "--to")):
         if given is None:
@@ -46,20 +63,33 @@ def export(
             )
     assert datums is not None
     assert out is not None
-    progress = Progress("datums", quiet=quiet)
+    if only is not None and (to not in FORMS or only not in ("passed", "failed", "measured")):
+        raise UsageError(
+            f"--only: expected passed, failed or measured, with --to {' or '.join(FORMS)}, "
+            f"found {only!r} with {to!r}; sequences are chosen by `wmo-distill datums --only`"
+        )
+    progress = Progress("rows", quiet=quiet)
+    summary: ExportSummary | MessageSummary
     try:
-        summary = export_datums(datums, out, to, assume_mode=assume_mode, progress=progress)
+        if to in FORMS:
+            summary = export_messages(datums, out, to, only=cast(Any, only), progress=progress)
+        else:
+            summary = export_datums(datums, out, to, assume_mode=assume_mode, progress=progress)
     finally:
         progress.close()
     if as_json:
         put_json(summary)
     elif not quiet:
-        rows = [
-            ("datums", f"{summary.datums:,}"),
-            ("exported", f"{summary.exported:,}"),
-            *((f"refused, {reason}", f"{n:,}") for reason, n in summary.refused.items()),
-            ("tokens", f"{summary.tokens:,}, of which {summary.loss_tokens:,} trained"),
-        ]
-        if summary.lost_first_tokens:
-            rows.append(("not trained, first token", f"{summary.lost_first_tokens:,}"))
-        put(f"{printable(str(out))}: {summary.target}\n{columns(rows)}")
+        put(f"{printable(str(out))}: {summary.target}\n{columns(_rows(summary))}")
+
+
+def _rows(summary: "ExportSummary | MessageSummary") -> list[tuple[str, str]]:
+    told = summary.model_dump()
+    names = ("records", "datums", "exported", "rows", "replies", "with_images", "tokens")
+    rows = [(name.replace("_", " "), f"{told[name]:,}") for name in names if name in told]
+    if "loss_tokens" in told:
+        rows.append(("trained tokens", f"{told['loss_tokens']:,}"))
+    rows += [(f"refused, {reason}", f"{n:,}") for reason, n in summary.refused.items()]
+    if told.get("lost_first_tokens"):
+        rows.append(("not trained, first token", f"{told['lost_first_tokens']:,}"))
+    return rows

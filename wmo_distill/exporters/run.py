@@ -10,15 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
-from wmo_distill.errors import UsageError
-from wmo_distill.exporters.files import RowFiles
+from wmo_distill.exporters.files import KIND, MANIFEST, RowFiles, earlier_files
 from wmo_distill.exporters.registry import target_named
 from wmo_distill.exporters.target import Place, Refusal, Target
-from wmo_distill.files import Absent, parse_json, whole_file
+from wmo_distill.files import whole_file
 from wmo_distill.shards.manifest import tool_version
-
-KIND = "wmo-distill export"
-MANIFEST = "manifest.json"
 
 
 class ExportSummary(BaseModel):
@@ -55,7 +51,7 @@ def export_datums(
     datums, out = Path(datums), Path(out)
     target = target_named(to)
     manifest = read_datum_manifest(datums)
-    old = _earlier_files(out)
+    old = earlier_files(out)
     total = manifest.summary.stats.datums
     counts = _Counts()
     with RowFiles(out, target.schema, old) as files:
@@ -124,21 +120,3 @@ def placed(
             yield row, Place(index, episodes, group, step, step == len(taken) - 1)
             index += 1
         episodes += bool(taken)
-
-
-def _earlier_files(out: Path) -> list[str]:
-    """The files of an earlier export in `out`; UsageError where `out` is something else."""
-    if not out.exists():
-        return []
-    if not out.is_dir():
-        raise UsageError(f"{out}: expected a directory for the export, found a file; name another")
-    if not any(out.iterdir()):
-        return []
-    path = out / MANIFEST
-    value = parse_json(path.read_bytes()) if path.is_file() else Absent.MISSING
-    if not isinstance(value, dict) or value.get("kind") != KIND:
-        raise UsageError(
-            f"{out}: expected an empty directory or an earlier export, found something else; "
-            "name another directory"
-        )
-    return [str(name) for name in value.get("files", [])]

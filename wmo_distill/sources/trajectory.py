@@ -77,7 +77,7 @@ def read_trajectory(files: TrialFiles, agent_dir: str) -> Trajectory:
             images |= has_image
             if step.get("source") == "agent":
                 steps.append(_agent_step(step, text, raw))
-            elif _is_compaction(step, text):
+            elif starts_anew(step, text):
                 compactions.append(len(steps))
     if images:
         issues.append(Issue.IMAGE_IN_MESSAGE)
@@ -88,6 +88,15 @@ def read_trajectory(files: TrialFiles, agent_dir: str) -> Trajectory:
         issues=tuple(issues),
         slow_reads=sum(slow for _, slow in documents),
     )
+
+
+def trajectory_documents(files: TrialFiles, agent_dir: str) -> list[dict[str, Any]] | Absent:
+    """The trajectory's files in order, each with its `steps`."""
+    first = _read(files, f"{agent_dir}/trajectory.json")
+    if isinstance(first, Absent):
+        return first
+    documents, _ = _continued(files, agent_dir, first)
+    return [document for document, _ in documents]
 
 
 def summarizer_prompts(files: TrialFiles, agent_dir: str) -> tuple[IdRow, ...]:
@@ -221,7 +230,8 @@ def _has_tool_calls(document: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_compaction(step: Mapping[str, Any], text: str) -> bool:
+def starts_anew(step: Mapping[str, Any], text: str) -> bool:
+    """Whether a step tells of a compaction: what follows is another history."""
     extra = step.get("extra")
     management = extra.get("context_management") if isinstance(extra, dict) else None
     if isinstance(management, dict) and management.get("type") == "compaction":

@@ -1,0 +1,142 @@
+"""Chats as text, from the trajectories of a dataset's trials, whether or not they hold tokens."""
+
+import json
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wmo_distill.errors import UsageError
+from wmo_distill.exporters.files import KIND, MANIFEST, RowFiles, earlier_files
+from wmo_distill.files import Absent, TrialFiles, whole_file
+from wmo_distill.shards.manifest import read_manifest, tool_version
+from wmo_distill.shards.scan import iter_batches
+from wmo_distill.sources.messages import Chat, Message, read_chats
+
+_COLUMNS = (
+    "episode_id", "trial_name", "artifact_dir", "step_name", "task_id", "group_id", "attempt",
+    "model_name", "reward", "reward_valid", "passed", "stop_reason", "completion",
+)  # fmt: skip
+_TOLD = ("episode_id", "trial_name", "step_name", "task_id", "group_id", "attempt", "model_name",
+         "reward", "passed", "stop_reason", "completion")  # fmt: skip
+
+Only = Literal["passed", "failed", "measured"]
+
+
+class NoChat(StrEnum):
+    """Why a record gave no chat."""
+
+    FILTERED = "filtered"
+    TRAJECTORY_MISSING = "trajectory_missing"
+    TRAJECTORY_UNREADABLE = "trajectory_unreadable"
+    NO_REPLIES = "no_replies"
+
+
+class MessageSummary(BaseModel):
+    """records == exported + all refused; a record of several histories gives several rows."""
+
+    model_config = ConfigDict(frozen=True)
+
+    target: str
+    records: int = 0
+    exported: int = 0
+    rows: int = 0
+    replies: int = 0
+    with_images: int = 0
+    """Rows of which an image was left out."""
+    refused: dict[NoChat, int] = Field(default_factory=dict)
+    files: list[str] = Field(default_factory=list)
+
+
+def sharegpt(messages: list[Message]) -> list[Message]:
+    """The same as `from` and `value`; tool calls follow the text as JSON."""
+    names = {"system": "system", "user": "human", "assistant": "gpt", "tool": "tool"}
+    found = []
+    for message in messages:
+        calls = "".join(
+            "\n" + json.dumps(call["function"], sort_keys=True)
+            for call in message.get("tool_calls", ())
+        )
+        told = {"from": names[message["role"]], "value": message["content"] + calls}
+        found.append({**told, "weight": 0} if message.get("weight") == 0 else told)
+    return found
+
+
+FORMS: dict[str, tuple[str, str, Callable[[list[Message]], list[Message]]]] = {
+    "messages": ("chats as text, role and content, as JSON lines", "messages", lambda m: m),
+    "sharegpt": ("chats as text, from and value, as JSON lines", "conversations", sharegpt),
+}
+"""For each form: what it is, the key of its list, and how it is made."""
+
+
+def export_messages(
+    source: Path | str,
+    out: Path | str,
+    to: str = "messages",
+    *,
+    only: Only | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> MessageSummary:
+    """Write the chats of the dataset in `source`; its trials must lie where they were built from.
+
+    UsageError for an unknown form, a source that is no dataset, or an `out` that is something else.
+    """
+    source, out = Path(source), Path(out)
+    if to not in FORMS:
+        raise UsageError(f"--to: expected one of {', '.join(FORMS)}, found {to!r}; give another")
+    _, key, form = FORMS[to]
+    manifest = read_manifest(source)
+    if not Path(manifest.parent).is_dir():
+        raise UsageError(
+            f"{manifest.parent}: expected the trials that the dataset was built from, found no "
+            "directory; chats are read from their trajectories: put them back there"
+        )
+    old = earlier_files(out)
+    counts = {"records": 0, "exported": 0, "rows": 0, "replies": 0, "with_images": 0}
+    refused: dict[NoChat, int] = {}
+    with RowFiles(out, None, old) as files:
+        for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
+            counts["records"] += 1
+            found = _chats(Path(manifest.parent), row, only)
+            if isinstance(found, NoChat):
+                refused[found] = refused.get(found, 0) + 1
+                continue
+            counts["exported"] += 1
+            for number, chat in enumerate(found):
+                counts["rows"] += 1
+                counts["replies"] += chat.replies
+                counts["with_images"] += chat.images
+                told = {key: form(chat.messages), **{k: row[k] for k in _TOLD}, "chat": number}
+                files.add(told, sum(len(m["content"]) for m in chat.messages) // 4)
+            if progress is not None:
+                progress(counts["records"], manifest.totals.records)
+    summary = MessageSummary(target=to, refused=refused, files=files.names, **counts)
+    said = {
+        "kind": KIND,
+        "tool_version": tool_version(),
+        "source": manifest.dataset_hash,
+        **summary.model_dump(mode="json"),
+    }
+    with whole_file(out / MANIFEST) as temporary:
+        temporary.write_text(json.dumps(said, indent=1) + "\n")
+    for name in old:
+        (out / name).unlink(missing_ok=True)
+    return summary
+
+
+def _chats(parent: Path, row: Mapping[str, Any], only: Only | None) -> list[Chat] | NoChat:
+    measured = row["reward"] is not None and row["reward_valid"] is True
+    if only is not None and not (
+        measured and (only == "measured" or row["passed"] is (only == "passed"))
+    ):
+        return NoChat.FILTERED
+    step = row["step_name"]
+    agent_dir = "agent" if step is None else f"steps/{step}/agent"
+    chats = read_chats(TrialFiles(parent / row["artifact_dir"]), agent_dir)
+    if chats is Absent.MISSING:
+        return NoChat.TRAJECTORY_MISSING
+    if isinstance(chats, Absent):
+        return NoChat.TRAJECTORY_UNREADABLE
+    return [chat for chat in chats if chat.replies] or NoChat.NO_REPLIES
