@@ -26,7 +26,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows(out: Path, summary: MessageSummary) -> list[Any]:
     return [
-        json.loads(line) for name in summary.files for line in (out / name).read_bytes().splitlines()
+        json.loads(line)
+        for name in summary.files
+        for line in (out / name).read_bytes().splitlines()
     ]
 
 
