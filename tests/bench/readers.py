@@ -47,8 +47,8 @@ def reference() -> Reader:
     return lambda trial: load_trial_rollout_spans(trial)
 
 
-def reference_full() -> Reader:
-    """Its spans, its stop reason and its merge."""
+def reference_steps() -> tuple[Reader, Callable[[Any], Any]]:
+    """Its records of a trial (spans and stop reason), and its merge of records."""
     from wmo.distill.data import build_datums  # type: ignore[import-not-found]
     from wmo.distill.tokens import (  # type: ignore[import-not-found]
         ScoreCell,
@@ -61,12 +61,17 @@ def reference_full() -> Reader:
         def __getattr__(self, name: str) -> Any:
             return 10**9 if "tokens" in name or "budget" in name else Unlimited()
 
-    def read(trial: Path) -> Any:
+    def records(trial: Path) -> Any:
         cell = ScoreCell(task_id="t", attempt=1, reward=1.0, passed=True, artifact_dir=str(trial))
-        records = assemble_harbor_trial_records([cell], max_turns=10**6)
-        return build_datums(records, Unlimited())
+        return assemble_harbor_trial_records([cell], max_turns=10**6)
 
-    return read
+    return records, lambda found: build_datums(found, Unlimited())
+
+
+def reference_full() -> Reader:
+    """Its spans, its stop reason and its merge."""
+    records, merge = reference_steps()
+    return lambda trial: merge(records(trial))
 
 
 def whole(loads: Callable[[bytes], Any]) -> Reader:
@@ -155,6 +160,38 @@ def build(paths: list[Path], workers: int) -> dict[str, Any]:
     }
 
 
+def datums(paths: list[Path], *, parquet: bool) -> dict[str, Any]:
+    """Shards, which are read within the time, to training sequences."""
+    import wmo_distill
+    from wmo_distill.datums.options import DatumOptions
+    from wmo_distill.datums.stream import Funnel, iter_rows
+
+    with tempfile.TemporaryDirectory() as out:
+        # What is imported when it is first used is no part of the work.
+        wmo_distill.build([FIXTURE], Path(out) / "first", workers=1)
+        wmo_distill.build_datum_shards(Path(out) / "first", Path(out) / "warm")
+        before, start, cpu = _peak(), time.perf_counter(), time.process_time()
+        if parquet:
+            stats = wmo_distill.build_datum_shards(paths[0], Path(out) / "datums").stats
+        else:
+            funnel = Funnel()
+            for _ in iter_rows(paths[0], DatumOptions(), {}, funnel):
+                pass
+            stats = funnel.account.stats()
+        seconds, busy = time.perf_counter() - start, time.process_time() - cpu
+    tokens = stats.loss_tokens + stats.context_tokens
+    return {"seconds": seconds, "cpu": busy, "tokens": tokens, "peak_kb": _peak() - before}
+
+
+def reference_datums(paths: list[Path]) -> dict[str, Any]:
+    """Its builder alone, over records that it has read before the clock starts."""
+    records, merge = reference_steps()
+    found = [record for trial in _trials(paths) for record in records(trial)]
+    before, start = _peak(), time.perf_counter()
+    merge(found)
+    return {"seconds": time.perf_counter() - start, "peak_kb": _peak() - before}
+
+
 def harbor_export(paths: list[Path]) -> dict[str, Any]:
     """Harbor's own export of traces: the conversations as text, without ids."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -170,7 +207,7 @@ def harbor_export(paths: list[Path]) -> dict[str, Any]:
 
 def read(way: str, paths: list[Path]) -> dict[str, Any]:
     """Every trial below the paths, one after the other."""
-    trials = sorted({p for path in paths for p in path.iterdir() if (p / "agent").is_dir()})
+    trials = _trials(paths)
     reader = WAYS[way]()
     before = _peak()
     start = time.perf_counter()
@@ -179,6 +216,10 @@ def read(way: str, paths: list[Path]) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     size = sum((trial / "result.json").stat().st_size for trial in trials)
     return {"seconds": seconds, "peak_kb": _peak() - before, "bytes": size}
+
+
+def _trials(paths: list[Path]) -> list[Path]:
+    return sorted({p for path in paths for p in path.iterdir() if (p / "agent").is_dir()})
 
 
 def _peak() -> int:
@@ -194,6 +235,10 @@ def main() -> None:
     where = [Path(path) for path in paths]
     if way.startswith("build"):
         result = build(where, int(way.removeprefix("build") or 1))
+    elif way.startswith("datums"):
+        result = datums(where, parquet=way == "datums_parquet")
+    elif way == "reference_datums":
+        result = reference_datums(where)
     elif way == "harbor_export":
         result = harbor_export(where)
     else:

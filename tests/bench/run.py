@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,17 +41,25 @@ BUILD = {
     "one of 300 MB": Shape(turns=114, observed=1100, sampled=250),
 }
 BUILD_WAYS = ("build1", "build2", "reference", "reference_full", "harbor_export", "cat")
-PEERS = ("reference", "reference_full", "harbor_export")
+DATUMS = {
+    "10 turns": Shape(trials=400, turns=10),
+    "10 turns, a quarter of the trials": Shape(trials=100, turns=10),
+    "40 turns": Shape(trials=24, turns=40, observed=1400, sampled=400),
+}
+DATUM_WAYS = ("datums_memory", "datums_parquet", "reference_datums")
+PEERS = ("reference", "reference_full", "harbor_export", "reference_datums")
 Samples = dict[str, list[dict[str, Any]]]
 
 
-def measure(ways: Sequence[str], corpus: Path, rounds: int, reference: str | None) -> Samples:
+def measure(
+    places: Mapping[str, Path], corpus: Path, rounds: int, reference: str | None
+) -> Samples:
     """`rounds` samples of each way, in turn, after one of `cat` that warms the page cache."""
     samples: Samples = defaultdict(list)
     sample("cat", corpus, reference)
     for _ in range(rounds):
-        for way in ways:
-            result = sample(way, corpus, reference)
+        for way, place in places.items():
+            result = sample(way, place, reference)
             if result is not None:
                 samples[way].append(result)
     return samples
@@ -132,6 +140,41 @@ def build_table(found: dict[str, Samples]) -> list[str]:
     return lines
 
 
+def datum_table(found: dict[str, Samples]) -> list[str]:
+    lines = [
+        "| shards to sequences | tokens | in memory | against the reference's builder "
+        "| to Parquet | of one core | peak memory |",
+        "| --- |" + " --- |" * 6,
+    ]
+    for name, samples in found.items():
+        tokens = samples["datums_memory"][0]["tokens"]
+
+        def speed(way: str, key: str = "seconds", samples: Samples = samples) -> str:
+            seconds = median(samples, way, key)
+            return text(tokens / seconds / 1e6 if seconds else None, "{:.1f} M/s")  # noqa: B023
+
+        cells = [
+            f"{tokens:,}",
+            speed("datums_memory"),
+            text(ratio(samples, "datums_memory", "reference_datums"), "{:.1f}x"),
+            speed("datums_parquet"),
+            speed("datums_parquet", "cpu"),
+            text(median(samples, "datums_parquet", "peak_kb"), "{:,.0f} kB"),
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def shards_of(corpus: Path) -> Path:
+    """The corpus as shards, made once."""
+    from wmo_distill import build
+
+    out = corpus / "shards"
+    if not out.exists():
+        build([corpus / "job"], out, workers=1)
+    return out
+
+
 def machine() -> str:
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
@@ -149,7 +192,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--reference", default=os.environ.get("REFERENCE_PYTHON"))
     parser.add_argument("--keep", type=Path, help="where the corpora are made and kept")
-    parser.add_argument("--only", choices=["read", "build"])
+    parser.add_argument("--only", choices=["read", "build", "datums"])
     args = parser.parse_args()
     print(f"{machine()}; medians of {args.rounds} interleaved runs\n")  # noqa: T201
     if args.reference is None:
@@ -159,6 +202,7 @@ def main() -> None:
         for kind, shapes, ways, table in (
             ("read", READ, READ_WAYS, read_table),
             ("build", BUILD, BUILD_WAYS, build_table),
+            ("datums", DATUMS, DATUM_WAYS, datum_table),
         ):
             if args.only not in (None, kind):
                 continue
@@ -168,7 +212,10 @@ def main() -> None:
                 corpus = base / f"{kind}-{number}-{trials}"
                 if not corpus.exists():
                     write_corpus(corpus, replace(shape, trials=trials))
-                found[name] = measure(ways, corpus / "job", args.rounds, args.reference)
+                places = dict.fromkeys(ways, corpus / "job")
+                if kind == "datums":
+                    places |= dict.fromkeys(DATUM_WAYS[:2], shards_of(corpus))
+                found[name] = measure(places, corpus / "job", args.rounds, args.reference)
             print("\n".join(table(found)) + "\n", flush=True)  # noqa: T201
 
 
