@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from wmo_distill.datums.dataset import DatumRow
+from wmo_distill.records import StopReason
 
 
 class Refusal(StrEnum):
@@ -56,7 +58,7 @@ class Target:
     needs_advantages: bool = False
     needs_reward: bool = False
     shifted: bool = False
-    """Entry i speaks of token i + 1, so that position 0 cannot be trained."""
+    """Entry i speaks of token i + 1, here or in the trainer: position 0 cannot be trained."""
 
     def refusal(self, row: DatumRow, *, assume_mode: bool = False) -> Refusal | None:
         """Why this target cannot take a sequence, None where it can."""
@@ -72,7 +74,7 @@ class Target:
                 return Refusal.LOGPROB_MODE_UNKNOWN
         if self.needs_advantages and datum.advantages is None:
             return Refusal.NO_ADVANTAGES
-        if self.needs_reward and row.values["reward"] is None:
+        if self.needs_reward and measured_reward(row) is None:
             return Refusal.NO_REWARD
         return None
 
@@ -81,3 +83,36 @@ def first_sampled(row: DatumRow) -> int:
     """Where the first sampled run begins: what lies before it is the prompt."""
     starts = row.datum.call_starts
     return starts[0] if starts else int(row.datum.loss_mask.argmax())
+
+
+def prompt_tokens(row: DatumRow) -> int:
+    """Tokens of the prompt where a trainer splits a sequence in prompt and response.
+
+    At least 1: nothing predicts the first token, so it is never trained.
+    """
+    return max(1, first_sampled(row))
+
+
+def trained(row: DatumRow) -> NDArray[np.bool_]:
+    """The loss mask without position 0, for trainers that do not split a sequence."""
+    mask = row.datum.loss_mask.copy()
+    mask[0] = False
+    return mask
+
+
+def measured_reward(row: DatumRow) -> float | None:
+    """The reward where it was graded and is valid."""
+    reward = row.values["reward"]
+    return float(reward) if reward is not None and row.values["reward_valid"] else None
+
+
+def group_name(row: DatumRow) -> str:
+    """What the episodes to compare with each other share."""
+    step = row.values["step_name"]
+    return str(row.values["group_id"]) + (f"/{step}" if step else "")
+
+
+def cut_off(row: DatumRow, place: Place) -> bool:
+    """Whether a token limit ended the last sampled run."""
+    limits = (StopReason.OUTPUT_TRUNCATED, StopReason.CONTEXT_OVERFLOW)
+    return place.last and row.values["stop_reason"] in limits
