@@ -124,7 +124,7 @@ def test_versions_are_left_out_unless_all_have_them(written: Any) -> None:
 
 
 def test_tensors_are_those_of_areals_own_chat(written: Any) -> None:
-    """Two calls of one chat through AReaL's interaction record, whose parent's tokens it extends."""
+    """Two calls of one chat through AReaL's interaction record, the second a child of the first."""
     types = pytest.importorskip(
         "areal.experimental.openai.types", reason="`make test-trainers` installs it"
     )

@@ -121,19 +121,20 @@ def test_dataproto_is_that_of_verls_worker(worker: Any, routed: bool) -> None:
     ours = verl_dataproto(rows, pad_token_id=PAD, prompt_length=8, response_length=10)
     theirs = of_verl(worker, rows)
     assert type(ours) is type(theirs)
-    assert set(ours.batch.keys()) == set(theirs.batch.keys())
-    assert ("routed_experts" in ours.batch.keys()) == routed
-    for name in theirs.batch.keys():
-        assert ours.batch[name].dtype == theirs.batch[name].dtype, name
-        assert torch.equal(ours.batch[name], theirs.batch[name]), name
+    got, want = dict(ours.batch.items()), dict(theirs.batch.items())
+    assert set(got) == set(want)
+    assert ("routed_experts" in got) == routed
+    for name, tensor in want.items():
+        assert got[name].dtype == tensor.dtype, name
+        assert torch.equal(got[name], tensor), name
     for name, values in ours.non_tensor_batch.items():
         assert values.tolist() == theirs.non_tensor_batch[name].tolist(), name
 
 
 def test_rewards_of_only_some_rows_are_left_out_as_in_verl(worker: Any) -> None:
     rows = [written(datum_row()), written(datum_row(reward=None))]
-    assert "rm_scores" not in verl_dataproto(rows).batch.keys()
-    assert "rm_scores" not in of_verl(worker, rows).batch.keys()
+    for data in (verl_dataproto(rows), of_verl(worker, rows)):
+        assert "rm_scores" not in dict(data.batch.items())
 
 
 def test_dataproto_against_the_datums() -> None:
