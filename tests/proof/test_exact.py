@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import wmo_distill
@@ -126,12 +127,41 @@ def slime(row: Any) -> Any:
     )
 
 
+def nemo(row: Any) -> Any:
+    ids: Ids = []
+    mask: list[bool] = []
+    logprobs: list[float] = []
+    for message in row["message_log"]:
+        n = len(message["token_ids"])
+        spoken = message["role"] == "assistant"
+        assert spoken == ("generation_logprobs" in message)
+        ids += message["token_ids"]
+        mask += [spoken] * n
+        logprobs += message.get("generation_logprobs", [0.0] * n)
+    return ids, mask, logprobs
+
+
+def areal(row: Any) -> Any:
+    return row["input_ids"], [bool(x) for x in row["loss_mask"]], row.get("logprobs")
+
+
 READERS: dict[str, tuple[Callable[[Any], Any], type]] = {
     "tinker": (tinker, np.float32),
     "tinker-sft": (tinker, np.float32),
     "prime-rl": (lambda r: (r["token_ids"], r["mask"], r["logprobs"]), np.float64),
     "slime": (slime, np.float64),
     "trl-sft": (lambda r: (r["input_ids"], [bool(x) for x in r["completion_mask"]], None), float),
+    "verl": (
+        split("prompt_ids", "response_ids", "response_mask", "response_logprobs"),
+        np.float64,
+    ),
+    "skyrl": (
+        split("prompt_token_ids", "response_ids", "loss_masks", "rollout_logprobs"),
+        np.float64,
+    ),
+    "nemo-rl": (nemo, np.float64),
+    "areal": (areal, np.float32),
+    "areal-sft": (areal, np.float32),
     "trl-grpo": (split("prompt_ids", "completion_ids", "env_mask", "logprobs"), np.float64),
 }
 
@@ -151,8 +181,6 @@ def test_exported_rows(datums: Path, tmp_path: Path, name: str) -> None:
         if file.endswith(".jsonl"):
             rows += [json.loads(line) for line in (tmp_path / "x" / file).open()]
         else:
-            import polars as pl
-
             rows += pl.read_parquet(tmp_path / "x" / file).to_dicts()
     assert len(rows) == len(wanted)
     for row, datum in zip(rows, wanted, strict=True):

@@ -7,7 +7,7 @@ import numpy as np
 
 from wmo_distill.datums.dataset import DatumRow
 from wmo_distill.exporters.experts import experts_array, experts_value
-from wmo_distill.exporters.target import Place, Target
+from wmo_distill.exporters.target import Place, Target, trained
 
 
 def training_sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
@@ -20,7 +20,7 @@ def training_sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
     temperature = row.values["temperature"] if processed else 1.0
     sample = {
         "token_ids": datum.token_ids,
-        "mask": datum.loss_mask,
+        "mask": trained(row),
         # off the mask nothing reads them
         "logprobs": np.where(datum.loss_mask, datum.sampled_logprobs, 0.0),
         "temperatures": np.full(datum.token_ids.size, temperature),

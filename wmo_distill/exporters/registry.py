@@ -1,13 +1,11 @@
 """Every target by name."""
 
 from wmo_distill.errors import UsageError
-from wmo_distill.exporters import prime_rl, slime, tinker, trl
+from wmo_distill.exporters import areal, nemo_rl, prime_rl, skyrl, slime, tinker, trl, verl
 from wmo_distill.exporters.target import Target
 
-TARGETS: dict[str, Target] = {
-    target.name: target
-    for target in (*tinker.TARGETS, *prime_rl.TARGETS, *slime.TARGETS, *trl.TARGETS)
-}
+_HOMES = (tinker, prime_rl, slime, trl, verl, skyrl, nemo_rl, areal)
+TARGETS: dict[str, Target] = {t.name: t for home in _HOMES for t in home.TARGETS}
 
 
 def target_named(name: str) -> Target:

@@ -31,7 +31,7 @@ class ExportSummary(BaseModel):
     refused: dict[Refusal, int] = Field(default_factory=dict)
     refused_loss_tokens: int = 0
     lost_first_tokens: int = 0
-    """Trained tokens at position 0, which a shifted form cannot hold."""
+    """Trained tokens at position 0, which nothing predicts."""
     files: list[str] = Field(default_factory=list)
 
 
@@ -116,7 +116,7 @@ def placed(
             counts.sums["exported"] += 1
             counts.sums["tokens"] += row.datum.token_ids.size
             counts.sums["loss_tokens"] += row.datum.loss_tokens
-            counts.lost_first += int(target.shifted and row.datum.loss_mask[0])
+            counts.lost_first += int(row.datum.loss_mask[0])
             yield row, Place(index, episodes, group, step, step == len(taken) - 1)
             index += 1
         episodes += bool(taken)

@@ -8,7 +8,7 @@ import numpy as np
 
 from wmo_distill.datums.dataset import DatumRow
 from wmo_distill.exporters.experts import experts_array, experts_value
-from wmo_distill.exporters.target import Place, Target, first_sampled
+from wmo_distill.exporters.target import Place, Target, measured_reward, prompt_tokens
 
 _STATUS = {
     "submitted": "completed",
@@ -23,7 +23,7 @@ _STATUS = {
 def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
     """As `Sample.to_dict` has it; the response begins with the first sampled run."""
     datum, values = row.datum, row.values
-    start = first_sampled(row)
+    start = prompt_tokens(row)
     response = slice(start, None)
     told: dict[str, Any] = {
         "group_index": place.group,
@@ -33,7 +33,7 @@ def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
         "tokens": datum.token_ids,
         "response": "",
         "response_length": int(datum.token_ids.size) - start,
-        "reward": values["reward"],
+        "reward": measured_reward(row),
         "loss_mask": datum.loss_mask[response].astype(np.int8),
         "rollout_log_probs": np.where(datum.loss_mask, datum.sampled_logprobs, 0.0)[response],
         "weight_versions": [] if values["policy_version"] is None else [values["policy_version"]],

@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from wmo_distill.datums.dataset import DatumRow
+from wmo_distill.records import StopReason
 
 
 class Refusal(StrEnum):
@@ -43,7 +45,8 @@ Convert = Callable[[DatumRow, Place], Mapping[str, Any]]
 class Target:
     """A trainer's form.
 
-    `convert` gives one row, whose values are NumPy arrays, lists, strings, numbers or None.
+    Every trainer predicts a token from those before it: a trained token at position 0 is lost, and
+    counted. `convert` gives one row of NumPy arrays, lists, strings, numbers or None.
     """
 
     name: str
@@ -58,15 +61,13 @@ class Target:
     needs_reward: bool = False
     needs_temperature: bool = False
     """Where log-probabilities are taken after it."""
-    shifted: bool = False
-    """Entry i speaks of token i + 1, so that position 0 cannot be trained."""
 
     def refusal(self, row: DatumRow, *, assume_mode: bool = False) -> Refusal | None:
         """Why this target cannot take a sequence, None where it can."""
         datum = row.datum
-        if self.shifted and datum.token_ids.size < 2:
+        if datum.token_ids.size < 2:
             return Refusal.TOO_SHORT
-        if not datum.loss_mask[int(self.shifted) :].any():
+        if not trained(row).any():
             return Refusal.NOTHING_TRAINED
         if self.purpose == "rl":
             if np.isnan(datum.sampled_logprobs[datum.loss_mask]).any():
@@ -75,7 +76,7 @@ class Target:
                 return Refusal.LOGPROB_MODE_UNKNOWN
         if self.needs_advantages and datum.advantages is None:
             return Refusal.NO_ADVANTAGES
-        if self.needs_reward and row.values["reward"] is None:
+        if self.needs_reward and measured_reward(row) is None:
             return Refusal.NO_REWARD
         processed = row.values["logprob_mode"] == "processed"
         if self.needs_temperature and processed and row.values["temperature"] is None:
@@ -87,3 +88,36 @@ def first_sampled(row: DatumRow) -> int:
     """Where the first sampled run begins: what lies before it is the prompt."""
     starts = row.datum.call_starts
     return starts[0] if starts else int(row.datum.loss_mask.argmax())
+
+
+def prompt_tokens(row: DatumRow) -> int:
+    """Tokens of the prompt where a trainer splits a sequence in prompt and response.
+
+    At least 1: nothing predicts the first token, so it is never trained.
+    """
+    return max(1, first_sampled(row))
+
+
+def trained(row: DatumRow) -> NDArray[np.bool_]:
+    """The loss mask without position 0, for trainers that do not split a sequence."""
+    mask = row.datum.loss_mask.copy()
+    mask[0] = False
+    return mask
+
+
+def measured_reward(row: DatumRow) -> float | None:
+    """The reward where it was graded and is valid."""
+    reward = row.values["reward"]
+    return float(reward) if reward is not None and row.values["reward_valid"] else None
+
+
+def group_name(row: DatumRow) -> str:
+    """What the episodes to compare with each other share."""
+    step = row.values["step_name"]
+    return str(row.values["group_id"]) + (f"/{step}" if step else "")
+
+
+def cut_off(row: DatumRow, place: Place) -> bool:
+    """Whether a token limit ended the last sampled run."""
+    limits = (StopReason.OUTPUT_TRUNCATED, StopReason.CONTEXT_OVERFLOW)
+    return place.last and row.values["stop_reason"] in limits

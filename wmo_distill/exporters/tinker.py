@@ -100,13 +100,11 @@ TARGETS = (
         convert=advantage_row,
         purpose="rl",
         needs_advantages=True,
-        shifted=True,
     ),
     Target(
         name="tinker-sft",
         about="tinker Datum as JSON lines, for cross_entropy",
         convert=cross_entropy_row,
         purpose="sft",
-        shifted=True,
     ),
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from wmo_distill.datums.dataset import DatumRow
-from wmo_distill.exporters.target import Place, Target, first_sampled
+from wmo_distill.exporters.target import Place, Target, measured_reward, prompt_tokens, trained
 
 _IGNORED = -100
 
@@ -24,25 +24,25 @@ SFT_SCHEMA = pa.schema(
 def sft_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
     """Ids with their mask, under both of TRL's names for it, and as labels."""
     datum = row.datum
-    mask = datum.loss_mask.astype(np.int8)
+    mask = trained(row)
     return {
         "input_ids": datum.token_ids,
-        "completion_mask": mask,
-        "assistant_masks": mask,
-        "labels": np.where(datum.loss_mask, datum.token_ids, _IGNORED).astype(np.int64),
+        "completion_mask": mask.astype(np.int8),
+        "assistant_masks": mask.astype(np.int8),
+        "labels": np.where(mask, datum.token_ids, _IGNORED).astype(np.int64),
     }
 
 
 def grpo_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
     """What one rollout of `rollout_func` holds, and its reward."""
     datum = row.datum
-    start = first_sampled(row)
+    start = prompt_tokens(row)
     return {
         "prompt_ids": datum.token_ids[:start],
         "completion_ids": datum.token_ids[start:],
         "logprobs": np.where(datum.loss_mask, datum.sampled_logprobs, 0.0)[start:],
         "env_mask": datum.loss_mask[start:].astype(np.int8),
-        "reward": row.values["reward"],
+        "reward": measured_reward(row),
         "group": place.group,
     }
 
