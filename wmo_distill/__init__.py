@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wmo_distill.datums.advantages import attach_advantages as attach_advantages
     from wmo_distill.datums.build import build_datums as build_datums
+    from wmo_distill.datums.dataset import DatumRow as DatumRow
+    from wmo_distill.datums.dataset import iter_datums as iter_datums
     from wmo_distill.datums.datum import TrainDatum as TrainDatum
     from wmo_distill.datums.options import DatumOptions as DatumOptions
     from wmo_distill.datums.shards import build_datum_shards as build_datum_shards
     from wmo_distill.datums.topk import build_topk_ce_datums as build_topk_ce_datums
     from wmo_distill.errors import DistillError as DistillError
     from wmo_distill.errors import UsageError as UsageError
+    from wmo_distill.exporters.messages import export_messages as export_messages
+    from wmo_distill.exporters.run import export_datums as export_datums
     from wmo_distill.issues import Issue as Issue
     from wmo_distill.options import BuildOptions as BuildOptions
     from wmo_distill.pipeline import build as build
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
     from wmo_distill.reference import load_trial_spans as load_trial_spans
     from wmo_distill.reference import read_terminus_stop_reason as read_terminus_stop_reason
     from wmo_distill.reference import read_trial_stop_reason as read_trial_stop_reason
+    from wmo_distill.scorers.cache import ScoreCache as ScoreCache
+    from wmo_distill.scorers.check import check_logprobs as check_logprobs
+    from wmo_distill.scorers.run import score_datums as score_datums
     from wmo_distill.shards.scan import iter_records as iter_records
     from wmo_distill.shards.scan import scan as scan
     from wmo_distill.shards.verify import verify as verify
@@ -43,11 +50,14 @@ __version__ = "0.1.0"
 _HOMES = {
     "datums.advantages": ("attach_advantages",),
     "datums.build": ("build_datums",),
+    "datums.dataset": ("DatumRow", "iter_datums"),
     "datums.datum": ("TrainDatum",),
     "datums.options": ("DatumOptions",),
     "datums.shards": ("build_datum_shards",),
     "datums.topk": ("build_topk_ce_datums",),
     "errors": ("DistillError", "UsageError"),
+    "exporters.messages": ("export_messages",),
+    "exporters.run": ("export_datums",),
     "issues": ("Issue",),
     "options": ("BuildOptions",),
     "pipeline": ("build",),
@@ -60,6 +70,9 @@ _HOMES = {
         "read_terminus_stop_reason",
         "read_trial_stop_reason",
     ),
+    "scorers.cache": ("ScoreCache",),
+    "scorers.check": ("check_logprobs",),
+    "scorers.run": ("score_datums",),
     "shards.scan": ("iter_records", "scan"),
     "shards.verify": ("verify",),
     "summary": ("Summary",),

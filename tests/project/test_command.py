@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"
 CASES = ROOT / "fixtures" / "cases"
 HELP = Path(__file__).parent / "help"
-COMMANDS = ("doctor", "build", "stats", "show", "datums", "verify")
+COMMANDS = (
+    "doctor", "build", "stats", "show", "datums", "score", "check-logprobs", "export", "verify",
+)  # fmt: skip
 TRIAL = TRIALS / "01-solved"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -175,8 +175,12 @@ def drawn_by(tokens: Tokens, law: Law) -> Law | None:
     gains = {one: among_listed(one.temperature) - base for one in _heated(law)}
     if law.top_k is None and law.top_p is None:
         gains |= {one: _filter_gain(tokens, one) for one in _filtered(tokens, law)}
-    best = max(gains, key=lambda one: gains[one])
-    return best if gains[best] > _SURE else None
+    highest = max(gains.values())
+    if highest <= _SURE:
+        return None
+    # Of laws that the tokens hardly tell apart, the simplest.
+    near = [one for one in gains if gains[one] > highest - _SURE]
+    return max(near, key=lambda one: (one.top_p is None, one.top_k is None, gains[one]))
 
 
 def _filter_gain(tokens: Tokens, law: Law) -> float:
