@@ -15,10 +15,14 @@ from pathlib import Path
 
 import duckdb
 import pytest
+import typer
 
 from wmo_distill import scan
 from wmo_distill.cli.build import build
+from wmo_distill.cli.check_logprobs import check_logprobs
 from wmo_distill.cli.datums import datums
+from wmo_distill.cli.export import export
+from wmo_distill.cli.score import score
 from wmo_distill.issues import meanings_table
 from wmo_distill.records import StopReason
 from wmo_distill.shards.schema import SCHEMA
@@ -55,10 +59,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the trials and the command, in which the README is followed."""
     place = tmp_path_factory.mktemp("readme")
     shutil.copytree(ROOT / "fixtures/trials", place / "fixtures/trials")
-    command = place / ".venv/bin/wmo-distill"
-    command.parent.mkdir(parents=True)
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m wmo_distill "$@"\n')
-    command.chmod(0o755)
+    (place / ".venv/bin").mkdir(parents=True)
+    for name, arguments in (("wmo-distill", " -m wmo_distill"), ("python", "")):
+        command = place / ".venv/bin" / name
+        command.write_text(f'#!/bin/sh\nexec {sys.executable}{arguments} "$@"\n')
+        command.chmod(0o755)
     return place
 
 
@@ -195,15 +200,21 @@ def test_the_stop_reasons_are_the_vocabulary() -> None:
 
 @pytest.mark.parametrize(
     ("command", "heading"),
-    [(build, "## Options of `build`"), (datums, "## Training sequences")],
-    ids=["build", "datums"],
+    [
+        (build, "## Options of `build`"),
+        (datums, "## Training sequences"),
+        (score, "## A teacher's scores"),
+        (check_logprobs, "## Do the log-probabilities"),
+        (export, "## For a trainer"),
+    ],
+    ids=["build", "datums", "score", "check-logprobs", "export"],
 )
 def test_the_options_are_the_command_s(command: Callable[..., None], heading: str) -> None:
     hints = typing.get_type_hints(command, include_extras=True)
     wanted = {}
     for name in inspect.signature(command).parameters:
         (info,) = hints[name].__metadata__
-        if name in ("paths", "source"):
+        if isinstance(info, typer.models.ArgumentInfo):
             continue
         # Typer keeps the first name that an annotation gives as its default.
         first = [info.default] if isinstance(info.default, str) else []

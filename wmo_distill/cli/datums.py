@@ -146,3 +146,5 @@ def datums(
         put_json(summary)
     elif not quiet:
         put(render_datum_summary(out, summary))
+    if not summary.stats.datums:
+        raise typer.Exit(4)

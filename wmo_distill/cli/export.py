@@ -81,6 +81,8 @@ def export(
         put_json(summary)
     elif not quiet:
         put(f"{printable(str(out))}: {summary.target}\n{columns(_rows(summary))}")
+    if not summary.exported:
+        raise typer.Exit(4)
 
 
 def _rows(summary: "ExportSummary | MessageSummary") -> list[tuple[str, str]]:
