@@ -17,12 +17,17 @@ from wmo_distill.datums.options import Baseline, DatumOptions
 from wmo_distill.datums.table import Row
 from wmo_distill.datums.teacher import Teacher
 from wmo_distill.records import TrialRecord
-from wmo_distill.shards.decode import SpanColumns, plain_list, record_of
+from wmo_distill.shards.decode import SpanColumns, plain_list
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.shards.schema import SCHEMA, SPAN
 
 _SPANS = [f"spans.list.element.{field.name}" for field in SPAN]
 _FLAT = [name for name in SCHEMA.names if name != "spans"]
+# All that the filters and the builder look at; the rest goes from Arrow to Arrow.
+_LOOKED_AT = (
+    "episode_id", "trial_name", "step_name", "task_id", "reward", "reward_valid", "passed",
+    "stop_reason", "compactions",
+)  # fmt: skip
 
 
 class Funnel:
@@ -68,11 +73,11 @@ def iter_rows(
         spans = SpanColumns.of(batch.column("spans"))
         clean = {} if options.routed_experts else clean_rows(spans, rules)
         flat = batch.select(_FLAT)
-        columns = {name: plain_list(flat.column(name)) for name in _FLAT}
+        columns = {name: plain_list(flat.column(name)) for name in _LOOKED_AT}
         for at in range(batch.num_rows):
             whole = clean.get(at)
             values = {name: column[at] for name, column in columns.items()}
-            record = record_of(values, () if whole else spans.row(at))
+            record = TrialRecord(**values, spans=() if whole else spans.row(at))
             group = groups.get(record.episode_id)
             rows = _rows(record, whole, (flat, at), group, options, rules, funnel)
             yield rows if teacher is None else [_taught(row, teacher) for row in rows]
