@@ -1,6 +1,7 @@
 """Statistics of record columns: counts balance, rates show their denominators, null is not 0."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import wmo_distill
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, StopReason, TrialRecord
 from wmo_distill.stats.reference import policy_health
@@ -288,3 +290,16 @@ def test_the_text_shows_every_denominator_and_no_control_character() -> None:
     assert "a?[2J" in text
     many = rollout_stats(frame(*[row(task_id=f"t{i:02}") for i in range(30)]))
     assert "and 10 more" in render_rollout_stats(many)
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_slices_of_any_size_give_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    trials = Path(__file__).parents[2] / "fixtures/trials"
+    wmo_distill.build([trials], tmp_path / "s", workers=1)
+    frame = wmo_distill.scan(tmp_path / "s")
+    whole = rollout_stats(frame, max_tokens=100)
+    monkeypatch.setattr("wmo_distill.stats.health.SLICE", rows)
+    assert rollout_stats(frame, max_tokens=100) == whole
+    assert whole.calls_at_cap > 3

@@ -1,9 +1,12 @@
 """What the calls of the main chats say: output cap, entropy proxy, log-probability coverage."""
 
+import math
 from dataclasses import dataclass
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict
+
+SLICE = 128
 
 
 class PolicyHealth(BaseModel):
@@ -38,7 +41,7 @@ class CallStats:
 
 def call_stats(frame: pl.LazyFrame, max_tokens: int | None) -> CallStats:
     """Over a frame's `spans`; a call that sampled at least `max_tokens` is at the cap."""
-    records, calls, scores = pl.collect_all(_queries(frame.select("spans")))
+    records, calls, scores = _in_slices(frame.select("spans"))
     with_spans: list[bool] = records["with_spans"].to_list()
     scored_rows = set(scores["row"].to_list())
     sampled, scored = int(calls["sampled"].sum()), int(scores["scored"].sum())
@@ -55,10 +58,21 @@ def call_stats(frame: pl.LazyFrame, max_tokens: int | None) -> CallStats:
             episodes=episodes,
             sampled_tokens=sampled,
             scored_tokens=scored,
-            entropy_per_token=(0.0 - float(scores["total"].sum())) / scored if scored else None,
+            entropy_per_token=(0.0 - math.fsum(scores["total"])) / scored if scored else None,
             mean_generation_tokens=sampled / episodes if sampled else None,
         ),
     )
+
+
+def _in_slices(frame: pl.LazyFrame) -> list[pl.DataFrame]:
+    """The answers to the queries; the tokens of `SLICE` rows are in memory."""
+    rows = int(frame.select(pl.len()).collect().item())
+    found = []
+    for start in range(0, max(rows, 1), SLICE):
+        answers = pl.collect_all(_queries(frame.slice(start, SLICE)))
+        shift = pl.col("row") + pl.lit(start, pl.UInt32)
+        found.append([answers[0], *(answer.with_columns(row=shift) for answer in answers[1:])])
+    return [pl.concat(parts) for parts in zip(*found, strict=True)]
 
 
 def _queries(frame: pl.LazyFrame) -> list[pl.LazyFrame]:
