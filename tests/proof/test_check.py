@@ -65,6 +65,7 @@ def test_stale_weights_are_named(tmp_path: Path, drift: float) -> None:
         ({"temperature": 0.7, "mode": "processed"}, {"temperature": 0.7}),
         ({"top_k": 20, "mode": "processed"}, {"top_k": 20}),
         ({"top_k": 10}, {"top_k": 10}),
+        ({"top_k": 1}, {"temperature": 0.0}),
     ],
 )
 def test_what_is_labelled_is_no_fault(

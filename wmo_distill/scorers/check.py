@@ -151,8 +151,10 @@ def _claim(rows: list[DatumRow]) -> tuple[str, Law]:
             "(temperature, top_p, top_k, logprob_mode differ); check each dataset by itself"
         )
     ((mode, temperature, top_k, top_p),) = claims
+    if temperature == 0.0:  # greedy
+        return mode, Law(top_k=1)
     law = Law(
-        temperature=temperature or 1.0,
+        temperature=1.0 if temperature is None else temperature,
         top_k=top_k if top_k is not None and top_k > 0 else None,
         top_p=top_p if top_p is not None and top_p < 1.0 else None,
     )
