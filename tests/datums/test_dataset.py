@@ -15,11 +15,12 @@ from wmo_distill.datums.build import DatumRules, record_datums
 from wmo_distill.datums.clean import clean_rows
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.datum import Account, TrainDatum
-from wmo_distill.datums.manifest import MANIFEST, read_datum_manifest
+from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.datums.stream import Funnel, iter_rows
 from wmo_distill.errors import UsageError
+from wmo_distill.outputs import MANIFEST
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.decode import SpanColumns
 from wmo_distill.shards.encode import encode

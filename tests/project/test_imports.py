@@ -16,6 +16,7 @@ ORDER = (
     "tokens",
     "counts",
     "files",
+    "outputs",
     "records",
     "declare",
     "options",

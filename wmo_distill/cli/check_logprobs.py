@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wmo_distill.cli.output import Progress, columns, put, put_json
-from wmo_distill.cli.scoring import KINDS, scorer_of
+from wmo_distill.cli.scoring import (
+    KINDS,
+    ApiKeyEnv,
+    Concurrency,
+    Model,
+    Timeout,
+    Tokenizer,
+    Url,
+    scorer_of,
+)
 
 if TYPE_CHECKING:
     from wmo_distill.scorers.check import CheckReport
@@ -33,16 +42,9 @@ def check_logprobs(
         str,
         typer.Option(metavar="|".join(KINDS), help="How the student is served."),
     ] = "vllm",
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The server, such as http://localhost:8000.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The model to ask for, or a tinker:// path.")
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The server's: another than the rows' is refused."),
-    ] = None,
+    url: Url = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
     sample: Annotated[int, typer.Option(metavar="N", min=1, help="Sequences to score again.")] = 64,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the sample.")] = 0,
     top_k: Annotated[
@@ -55,16 +57,9 @@ def check_logprobs(
         float,
         typer.Option(metavar="X", min=0.0, help="Mean difference, in nats, that is no fault."),
     ] = 0.05,
-    concurrency: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Requests that run at once.")
-    ] = 8,
-    timeout: Annotated[
-        float, typer.Option(metavar="S", min=0.001, help="Seconds that one request may take.")
-    ] = 600.0,
-    api_key_env: Annotated[
-        str | None,
-        typer.Option(metavar="VAR", help="The environment variable that holds the server's key."),
-    ] = None,
+    concurrency: Concurrency = 8,
+    timeout: Timeout = 600.0,
+    api_key_env: ApiKeyEnv = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:

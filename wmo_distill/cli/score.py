@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wmo_distill.cli.output import Progress, columns, put, put_json
-from wmo_distill.cli.scoring import KINDS, scorer_of
+from wmo_distill.cli.scoring import (
+    KINDS,
+    ApiKeyEnv,
+    Concurrency,
+    Model,
+    Timeout,
+    Tokenizer,
+    Url,
+    scorer_of,
+)
 
 if TYPE_CHECKING:
     from wmo_distill.scorers.run import ScorePlan, ScoreSummary
@@ -21,36 +30,22 @@ def score(
         str | None,
         typer.Option(metavar="|".join(KINDS), help="Who scores; echo is any completions server."),
     ] = None,
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The server, such as http://localhost:8000.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The model to ask for, or a tinker:// path.")
-    ] = None,
+    url: Url = None,
+    model: Model = None,
     teacher: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="What the scores are kept under; else the model's name."),
     ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The teacher's: another than the student's is refused."),
-    ] = None,
+    tokenizer: Tokenizer = None,
     top_k: Annotated[
         int, typer.Option(metavar="K", min=0, help="Keep the K likeliest tokens too.")
     ] = 0,
-    concurrency: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Requests that run at once.")
-    ] = 8,
-    timeout: Annotated[
-        float, typer.Option(metavar="S", min=0.001, help="Seconds that one request may take.")
-    ] = 600.0,
+    concurrency: Concurrency = 8,
+    timeout: Timeout = 600.0,
     attempts: Annotated[
         int, typer.Option(metavar="N", min=1, help="Tries while a server is unavailable.")
     ] = 6,
-    api_key_env: Annotated[
-        str | None,
-        typer.Option(metavar="VAR", help="The environment variable that holds the server's key."),
-    ] = None,
+    api_key_env: ApiKeyEnv = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Tell what would be asked; ask nothing.")
     ] = False,

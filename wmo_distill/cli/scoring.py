@@ -1,12 +1,33 @@
 """What `score` and `check-logprobs` share: a scorer from options."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from wmo_distill.scorers.scorer import Scorer
 
 KINDS = ("vllm", "sglang", "echo", "tinker")
+
+Url = Annotated[
+    str | None, typer.Option(metavar="URL", help="The server, such as http://localhost:8000.")
+]
+Model = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The model to ask for, or a tinker:// path.")
+]
+Tokenizer = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The scorer's: another than the sequences' is refused."),
+]
+Concurrency = Annotated[int, typer.Option(metavar="N", min=1, help="Requests that run at once.")]
+Timeout = Annotated[
+    float, typer.Option(metavar="S", min=0.001, help="Seconds that one request may take.")
+]
+ApiKeyEnv = Annotated[
+    str | None,
+    typer.Option(metavar="VAR", help="The environment variable that holds the server's key."),
+]
 
 
 def scorer_of(

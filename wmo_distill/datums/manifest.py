@@ -1,6 +1,5 @@
 """The manifest of datum shards: what they were made from and with, and which files they are."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +9,11 @@ from wmo_distill.datums.advantages import AdvantageStats
 from wmo_distill.datums.datum import DatumStats
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.errors import UsageError
-from wmo_distill.files import Absent, parse_json, whole_file
+from wmo_distill.files import Absent, parse_json
+from wmo_distill.outputs import MANIFEST
 from wmo_distill.shards.manifest import tool_version
 
 KIND = "wmo-distill datums"
-MANIFEST = "manifest.json"
 PARTS_DIR = "parts"
 SCHEMA_VERSION = 1
 _PART_NAME = r"^parts/[^/\\]+\.parquet$"
@@ -60,12 +59,6 @@ class DatumManifest(BaseModel):
         return [datums / name for name in self.parts]
 
 
-def write_datum_manifest(out: Path, manifest: DatumManifest) -> None:
-    """Put the manifest in its place, whole."""
-    with whole_file(out / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n")
-
-
 def read_datum_manifest(datums: Path | str) -> DatumManifest:
     """The manifest of datum shards; UsageError where there is none that this version can read."""
     file = Path(datums) / MANIFEST
@@ -94,21 +87,3 @@ def read_datum_manifest(datums: Path | str) -> DatumManifest:
         raise UsageError(
             f"{file}: {where}: {first['msg']}; expected it as it was written; make the datums again"
         ) from None
-
-
-def earlier_parts(out: Path) -> list[str]:
-    """The parts of an earlier build in `out`; UsageError where `out` is something else."""
-    if not out.exists():
-        return []
-    if not out.is_dir():
-        raise UsageError(f"{out}: expected a directory for datums, found a file; name another")
-    if not any(out.iterdir()):
-        return []
-    path = out / MANIFEST
-    value = parse_json(path.read_bytes()) if path.is_file() else Absent.MISSING
-    if not isinstance(value, dict) or value.get("kind") != KIND:
-        raise UsageError(
-            f"{out}: expected an empty directory or datums of an earlier build, "
-            "found something else; name another directory"
-        )
-    return [str(name) for name in value.get("parts", [])]

@@ -4,17 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wmo_distill.datums.groups import COLUMNS, episode_groups
-from wmo_distill.datums.manifest import (
-    DatumManifest,
-    DatumSummary,
-    earlier_parts,
-    write_datum_manifest,
-)
+from wmo_distill.datums.manifest import KIND, DatumManifest, DatumSummary
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.stream import Funnel, iter_rows
 from wmo_distill.datums.teacher import Scores, Teacher
-from wmo_distill.datums.writer import DatumWriter, next_number
+from wmo_distill.datums.writer import DatumWriter
 from wmo_distill.errors import UsageError
+from wmo_distill.outputs import earlier_files, next_number, replace_manifest
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.scan import scan
 
@@ -35,7 +31,7 @@ def build_datum_shards(
     """
     source, out = Path(source), Path(out)
     manifest = read_manifest(source)
-    old = earlier_parts(out)
+    old = earlier_files(out, KIND, "parts")
     episodes = scan(source).select(COLUMNS).collect().to_dicts()
     groups = episode_groups(episodes, options)
     teacher = _teacher(options, scores)
@@ -52,14 +48,10 @@ def build_datum_shards(
             if progress is not None:
                 progress(number + 1, len(episodes))
     summary = funnel.summary(writer.names, teacher)
-    write_datum_manifest(
-        out,
-        DatumManifest(
-            source=manifest.dataset_hash, options=options, parts=writer.names, summary=summary
-        ),
+    told = DatumManifest(
+        source=manifest.dataset_hash, options=options, parts=writer.names, summary=summary
     )
-    for name in old:
-        (out / name).unlink(missing_ok=True)
+    replace_manifest(out, told.model_dump(mode="json"), old)
     return summary
 
 

@@ -107,9 +107,3 @@ class DatumWriter:
             self._file.__exit__(RuntimeError, error, None)
         for name in self.names:
             (self._out / name).unlink(missing_ok=True)
-
-
-def next_number(old: list[str]) -> int:
-    """The number after those of an earlier build's parts: none of them is overwritten."""
-    numbers = [int(name.rsplit("-", 1)[1].split(".")[0]) for name in old]
-    return max(numbers, default=-1) + 1

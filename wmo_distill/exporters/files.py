@@ -11,11 +11,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmo_distill.errors import UsageError
-from wmo_distill.files import Absent, parse_json, whole_file
+from wmo_distill.files import whole_file
+from wmo_distill.outputs import next_number
 
 KIND = "wmo-distill export"
-MANIFEST = "manifest.json"
 FILE_TOKENS = 64_000_000
 GROUP_TOKENS = 1_000_000
 
@@ -25,7 +24,7 @@ class RowFiles:
 
     def __init__(self, out: Path, schema: pa.Schema | None, old: list[str]) -> None:
         self._out, self._schema = out, schema
-        self._number = 1 + max((_number(name) for name in old), default=-1)
+        self._number = next_number(old)
         self._stack = ExitStack()
         self._lines: IO[bytes] | None = None
         self._parquet: pq.ParquetWriter | None = None
@@ -112,25 +111,3 @@ def arrow_table(rows: list[Mapping[str, Any]], schema: pa.Schema | None) -> pa.T
     assert schema is not None
     columns = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _number(name: str) -> int:
-    return int(name.split("-")[1].split(".")[0])
-
-
-def earlier_files(out: Path) -> list[str]:
-    """The files of an earlier export in `out`; UsageError where `out` is something else."""
-    if not out.exists():
-        return []
-    if not out.is_dir():
-        raise UsageError(f"{out}: expected a directory for the export, found a file; name another")
-    if not any(out.iterdir()):
-        return []
-    path = out / MANIFEST
-    value = parse_json(path.read_bytes()) if path.is_file() else Absent.MISSING
-    if not isinstance(value, dict) or value.get("kind") != KIND:
-        raise UsageError(
-            f"{out}: expected an empty directory or an earlier export, found something else; "
-            "name another directory"
-        )
-    return [str(name) for name in value.get("files", [])]

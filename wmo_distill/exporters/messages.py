@@ -9,8 +9,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.errors import UsageError
-from wmo_distill.exporters.files import KIND, MANIFEST, RowFiles, earlier_files
-from wmo_distill.files import Absent, TrialFiles, whole_file
+from wmo_distill.exporters.files import KIND, RowFiles
+from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.outputs import earlier_files, replace_manifest
 from wmo_distill.shards.manifest import read_manifest, tool_version
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.sources.messages import Chat, Message, read_chats
@@ -93,7 +94,7 @@ def export_messages(
             f"{manifest.parent}: expected the trials that the dataset was built from, found no "
             "directory; chats are read from their trajectories: put them back there"
         )
-    old = earlier_files(out)
+    old = earlier_files(out, KIND, "files")
     counts = {"records": 0, "exported": 0, "rows": 0, "replies": 0, "with_images": 0}
     refused: dict[NoChat, int] = {}
     with RowFiles(out, None, old) as files:
@@ -119,10 +120,7 @@ def export_messages(
         "source": manifest.dataset_hash,
         **summary.model_dump(mode="json"),
     }
-    with whole_file(out / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(said, indent=1) + "\n")
-    for name in old:
-        (out / name).unlink(missing_ok=True)
+    replace_manifest(out, said, old)
     return summary
 
 

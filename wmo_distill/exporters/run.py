@@ -1,6 +1,5 @@
 """Datum shards to a directory of a trainer's rows, streamed, with a count of every refusal."""
 
-import json
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -10,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
-from wmo_distill.exporters.files import KIND, MANIFEST, RowFiles, earlier_files
+from wmo_distill.exporters.files import KIND, RowFiles
 from wmo_distill.exporters.registry import target_named
 from wmo_distill.exporters.target import Place, Refusal, Target
-from wmo_distill.files import whole_file
+from wmo_distill.outputs import earlier_files, replace_manifest
 from wmo_distill.shards.manifest import tool_version
 
 
@@ -51,7 +50,7 @@ def export_datums(
     datums, out = Path(datums), Path(out)
     target = target_named(to)
     manifest = read_datum_manifest(datums)
-    old = earlier_files(out)
+    old = earlier_files(out, KIND, "files")
     total = manifest.summary.stats.datums
     counts = _Counts()
     with RowFiles(out, target.schema, old) as files:
@@ -67,10 +66,7 @@ def export_datums(
         "assume_mode": assume_mode,
         **summary.model_dump(mode="json"),
     }
-    with whole_file(out / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(told, indent=1) + "\n")
-    for name in old:
-        (out / name).unlink(missing_ok=True)
+    replace_manifest(out, told, old)
     return summary
 
 
