@@ -20,16 +20,30 @@ REFERENCE_PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12; d
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$p && break; done)
 DEMO ?= demo
 
-.PHONY: help demo test shards bench fuzz clean
+# verl and AReaL need a Python below 3.13, SkyRL 3.12. Where PyTorch comes from a mirror, say
+# TORCH="torch==VERSION+cpu"; with TORCH=torch and no access to TORCH_INDEX it comes with CUDA.
+TRAINERS ?= $(HERE)/.venv-trainers
+TRAINERS_PYTHON ?= $(shell for p in python3.12 python3.11; do \
+	$$p -c '' 2>/dev/null && echo $$p && break; done)
+TORCH ?= torch
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TRAINERS_PIP = $(TRAINERS)/bin/python -m pip --quiet --disable-pip-version-check
+# AReaL pins a PyTorch and a transformers that exclude verl's: it goes in without its requirements.
+AREAL = areal==1.0.4
+AREAL_IMPORTS = aiofiles colorlog einops flask lark numba openai pybase64 swanlab tabulate tenacity \
+	tensorboardX trackio uvloop
+
+.PHONY: help demo test test-trainers shards bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo                    shards and statistics from the trials in fixtures/"
 	@echo "make test                    the checks that a change must pass"
+	@echo "make test-trainers           the exporters against the trainers' own packages (3 GB)"
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
 	@echo "make fuzz                    the property tests at length (FUZZ_EXAMPLES=20000)"
-	@echo "make clean                   remove .venv and demo/"
+	@echo "make clean                   remove the virtual environments and demo/"
 
 demo: $(VENV)/run
 	@cd $(HERE) && $(DISTILL) build fixtures/trials -o $(DEMO)
@@ -41,6 +55,9 @@ test: $(VENV)/dev
 	@cd $(HERE) && $(VENV)/bin/ruff format --check --quiet .
 	@cd $(HERE) && $(VENV)/bin/mypy --no-error-summary
 	@cd $(HERE) && $(VENV)/bin/python -m pytest -q
+
+test-trainers: $(TRAINERS)/done
+	@cd $(HERE) && $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters
 
 shards: $(VENV)/run
 	@test -n "$(TRIALS)" || { echo "make shards: TRIALS is empty; expected a directory of trials:" \
@@ -57,7 +74,7 @@ fuzz: $(VENV)/dev
 		tests/sources/test_documents.py tests/trials/test_damage.py
 
 clean:
-	rm -rf $(VENV) $(REFERENCE) $(HERE)/demo
+	rm -rf $(VENV) $(REFERENCE) $(TRAINERS) $(HERE)/demo
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "expected Python 3.11 or newer on PATH, found none;" \
@@ -86,4 +103,14 @@ $(REFERENCE)/done:
 		$(REFERENCE)/bin/python -m pip install --quiet world-model-optimizer==0.2.0 \
 		harbor datasets; } || \
 		echo "the reference could not be installed and is left out" >&2
+	@touch $@
+
+$(TRAINERS)/done: $(HERE)/pyproject.toml
+	@test -n "$(TRAINERS_PYTHON)" || { echo "expected Python 3.12 or 3.11 on PATH, found neither;" \
+		"install one or say make TRAINERS_PYTHON=/path/to/python3.12" >&2; exit 2; }
+	@echo "installing into $(TRAINERS)" >&2
+	@$(TRAINERS_PYTHON) -m venv $(TRAINERS)
+	@$(TRAINERS_PIP) install --extra-index-url $(TORCH_INDEX) --retries 0 --timeout 30 "$(TORCH)"
+	@$(TRAINERS_PIP) install -e "$(HERE)[dev,trainers]" $(AREAL_IMPORTS)
+	@$(TRAINERS_PIP) install --no-deps $(AREAL)
 	@touch $@
