@@ -19,14 +19,18 @@ REFERENCE ?= $(HERE)/.venv-reference
 REFERENCE_PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$p && break; done)
 DEMO ?= demo
+# What pip is given for PyTorch, in words of its own. PyPI's build for Linux brings CUDA, several GB;
+# PyTorch's own index has a CPU build: TORCH="torch --index-url https://download.pytorch.org/whl/cpu"
+TORCH ?= torch==2.13.0
 
-.PHONY: help demo test shards bench fuzz clean
+.PHONY: help demo test shards train-demo bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo                    shards and statistics from the trials in fixtures/"
 	@echo "make test                    the checks that a change must pass"
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
+	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
 	@echo "make fuzz                    the property tests at length (FUZZ_EXAMPLES=20000)"
 	@echo "make clean                   remove .venv and demo/"
@@ -46,6 +50,9 @@ shards: $(VENV)/run
 	@test -n "$(TRIALS)" || { echo "make shards: TRIALS is empty; expected a directory of trials:" \
 		"make shards TRIALS=jobs OUT=shards" >&2; exit 2; }
 	@$(DISTILL) build $(TRIALS) -o $(OUT) $(BUILD)
+
+train-demo: $(VENV)/train
+	@cd $(HERE) && $(VENV)/bin/python -m tests.train.demo
 
 bench: $(VENV)/bench $(REFERENCE)/done
 	@cd $(HERE) && $(VENV)/bin/python -m tests.bench.kept
@@ -77,6 +84,12 @@ $(VENV)/dev: $(HERE)/pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/bench: $(VENV)/dev
 	@$(PIP) install -e "$(HERE)[bench]"
+	@touch $@
+
+# PyTorch first, as TORCH says: the extra would take the newest from PyPI.
+$(VENV)/train: $(VENV)/run
+	@$(PIP) install $(TORCH)
+	@$(PIP) install -e "$(HERE)[train]"
 	@touch $@
 
 $(REFERENCE)/done:
