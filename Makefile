@@ -19,21 +19,21 @@ REFERENCE ?= $(HERE)/.venv-reference
 REFERENCE_PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$p && break; done)
 DEMO ?= demo
+# What pip is given for PyTorch, in words of its own. PyPI's build for Linux brings CUDA, several GB;
+# PyTorch's own index has a CPU build: TORCH="torch --index-url https://download.pytorch.org/whl/cpu"
+TORCH ?= torch==2.13.0
 
-# verl and AReaL need a Python below 3.13, SkyRL 3.12. Where PyTorch comes from a mirror, say
-# TORCH="torch==VERSION+cpu"; with TORCH=torch and no access to TORCH_INDEX it comes with CUDA.
+# verl and AReaL need a Python below 3.13, SkyRL 3.12.
 TRAINERS ?= $(HERE)/.venv-trainers
 TRAINERS_PYTHON ?= $(shell for p in python3.12 python3.11; do \
 	$$p -c '' 2>/dev/null && echo $$p && break; done)
-TORCH ?= torch
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TRAINERS_PIP = $(TRAINERS)/bin/python -m pip --quiet --disable-pip-version-check
 # AReaL pins a PyTorch and a transformers that exclude verl's: it goes in without its requirements.
 AREAL = areal==1.0.4
 AREAL_IMPORTS = aiofiles colorlog einops flask lark numba openai pybase64 swanlab tabulate tenacity \
 	tensorboardX trackio uvloop
 
-.PHONY: help demo test test-trainers shards bench fuzz clean
+.PHONY: help demo test test-trainers shards train-demo bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -41,6 +41,7 @@ help:
 	@echo "make test                    the checks that a change must pass"
 	@echo "make test-trainers           the exporters against the trainers' own packages (3 GB)"
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
+	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
 	@echo "make fuzz                    the property tests at length (FUZZ_EXAMPLES=20000)"
 	@echo "make clean                   remove the virtual environments and demo/"
@@ -57,12 +58,15 @@ test: $(VENV)/dev
 	@cd $(HERE) && $(VENV)/bin/python -m pytest -q
 
 test-trainers: $(TRAINERS)/done
-	@cd $(HERE) && $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters
+	@cd $(HERE) && $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train
 
 shards: $(VENV)/run
 	@test -n "$(TRIALS)" || { echo "make shards: TRIALS is empty; expected a directory of trials:" \
 		"make shards TRIALS=jobs OUT=shards" >&2; exit 2; }
 	@$(DISTILL) build $(TRIALS) -o $(OUT) $(BUILD)
+
+train-demo: $(VENV)/train
+	@cd $(HERE) && $(VENV)/bin/python -m tests.train.demo
 
 bench: $(VENV)/bench $(REFERENCE)/done
 	@cd $(HERE) && $(VENV)/bin/python -m tests.bench.kept
@@ -96,6 +100,12 @@ $(VENV)/bench: $(VENV)/dev
 	@$(PIP) install -e "$(HERE)[bench]"
 	@touch $@
 
+# PyTorch first, as TORCH says: the extra would take the newest from PyPI.
+$(VENV)/train: $(VENV)/run
+	@$(PIP) install $(TORCH)
+	@$(PIP) install -e "$(HERE)[train]"
+	@touch $@
+
 $(REFERENCE)/done:
 	@test -n "$(REFERENCE_PYTHON)" || echo "no Python 3.12 on PATH: the reference is left out" >&2
 	@mkdir -p $(REFERENCE)
@@ -110,7 +120,7 @@ $(TRAINERS)/done: $(HERE)/pyproject.toml
 		"install one or say make TRAINERS_PYTHON=/path/to/python3.12" >&2; exit 2; }
 	@echo "installing into $(TRAINERS)" >&2
 	@$(TRAINERS_PYTHON) -m venv $(TRAINERS)
-	@$(TRAINERS_PIP) install --extra-index-url $(TORCH_INDEX) --retries 0 --timeout 30 "$(TORCH)"
+	@$(TRAINERS_PIP) install $(TORCH)
 	@$(TRAINERS_PIP) install -e "$(HERE)[dev,trainers]" $(AREAL_IMPORTS)
 	@$(TRAINERS_PIP) install --no-deps $(AREAL)
 	@touch $@

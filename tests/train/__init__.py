@@ -1,0 +1,1 @@
+"""A demonstration that the data trains: `make train-demo`."""
