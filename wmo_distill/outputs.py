@@ -11,10 +11,13 @@ from wmo_distill.files import Absent, parse_json, whole_file
 MANIFEST = "manifest.json"
 
 
-def earlier_files(out: Path, kind: str, key: str) -> list[str]:
+def earlier_files(
+    out: Path, kind: str, key: str, settled: Mapping[str, Any], *, fresh: bool
+) -> list[str]:
     """The files under `key` in the manifest of an earlier run, none for a new directory.
 
-    UsageError where `out` is something else: nothing of it may be replaced.
+    UsageError where `out` is something else, or, unless `fresh`, where a value that the manifest
+    holds differs from the `settled` one of that name: nothing of it may be replaced.
     """
     what = kind.rpartition(" ")[2]
     if not out.exists():
@@ -30,7 +33,21 @@ def earlier_files(out: Path, kind: str, key: str) -> list[str]:
             f"{out}: expected an empty directory or {what} of an earlier run, "
             "found something else; name another directory"
         )
+    for name, wanted in settled.items():
+        found = value.get(name)
+        if found != wanted and not fresh:
+            raise UsageError(f"{out}: {_difference(name, wanted, found)}; name another, or --fresh")
     return [str(name) for name in value.get(key, [])]
+
+
+def _difference(name: str, wanted: Any, found: Any) -> str:
+    """Which of the values differs, of a mapping the first one."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key in wanted:
+            if wanted[key] != found.get(key):
+                name, wanted, found = key, wanted[key], found.get(key)
+                break
+    return f"expected {name} as in the run before, {found!r}, found {wanted!r}"
 
 
 def next_number(old: Iterable[str]) -> int:

@@ -110,6 +110,6 @@ def test_through_shards(tmp_path: Path) -> None:
     assert row.datum.routed_experts is not None
     assert wanted.routed_experts is not None
     assert np.array_equal(row.datum.routed_experts, wanted.routed_experts)
-    build_datum_shards(tmp_path / "s", tmp_path / "d")
+    build_datum_shards(tmp_path / "s", tmp_path / "d", fresh=True)
     (row,) = iter_datums(tmp_path / "d")
     assert row.datum.routed_experts is None

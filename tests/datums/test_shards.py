@@ -20,6 +20,7 @@ from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.errors import UsageError
 from wmo_distill.pipeline import build
+from wmo_distill.records import StopReason
 from wmo_distill.shards.scan import iter_records
 
 TRIALS = Path(__file__).parents[2] / "fixtures/trials"
@@ -68,7 +69,7 @@ def test_records_balance(dataset: Path, tmp_path: Path) -> None:
         DatumOptions(max_datum_tokens=2000, drop="record"),
         DatumOptions(advantages="grpo", min_group=2),
     ):
-        summary = build_datum_shards(dataset, tmp_path / "d", options)
+        summary = build_datum_shards(dataset, tmp_path / "d", options, fresh=True)
         lost = summary.filtered + summary.without_tokens + summary.dropped_groups
         assert summary.records == lost + summary.stats.records
         assert summary.records == len(list(iter_records(dataset)))
@@ -76,7 +77,7 @@ def test_records_balance(dataset: Path, tmp_path: Path) -> None:
 
 def test_advantages_and_weights(dataset: Path, tmp_path: Path) -> None:
     options = DatumOptions(advantages="centered", normalize="sequence")
-    build_datum_shards(dataset, tmp_path / "d", options)
+    build_datum_shards(dataset, tmp_path / "d", options, fresh=True)
     by_episode: dict[str, list[dict[str, Any]]] = {}
     for row in rows(tmp_path / "d"):
         by_episode.setdefault(row["episode_id"], []).append(row)
@@ -94,7 +95,9 @@ def test_advantages_and_weights(dataset: Path, tmp_path: Path) -> None:
 def test_a_build_replaces_the_one_before(dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "d"
     first = build_datum_shards(dataset, out)
-    second = build_datum_shards(dataset, out, DatumOptions(only="failed"))
+    with pytest.raises(UsageError, match=r"expected only as .*None, found 'failed'.*--fresh"):
+        build_datum_shards(dataset, out, DatumOptions(only="failed"))
+    second = build_datum_shards(dataset, out, DatumOptions(only="failed"), fresh=True)
     assert not set(first.parts) & set(second.parts)
     assert sorted(p.relative_to(out).as_posix() for p in (out / "parts").iterdir()) == second.parts
     told = json.loads((out / "manifest.json").read_text())
@@ -129,8 +132,14 @@ def test_log_probabilities_are_byte_stream_split(dataset: Path, tmp_path: Path) 
 
 
 def test_nothing_to_train_is_a_dataset(dataset: Path, tmp_path: Path) -> None:
-    summary = build_datum_shards(dataset, tmp_path / "d", DatumOptions(tasks=("none",)))
-    assert summary.filtered == summary.records
+    summary = build_datum_shards(
+        dataset, tmp_path / "d", DatumOptions(drop_stop_reasons=tuple(StopReason))
+    )
+    assert not summary.stats.datums
+    summary = build_datum_shards(
+        dataset, tmp_path / "e", DatumOptions(only="passed", min_group=9, advantages="grpo")
+    )
+    assert summary.filtered + summary.without_tokens + summary.dropped_groups == summary.records
     table = pq.read_table(tmp_path / "d/parts")
     assert table.num_rows == 0
     assert table.schema.equals(DATUM_SCHEMA)
@@ -146,6 +155,9 @@ def test_what_is_wrong_is_told_before_work(dataset: Path, tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="something else"):
         build_datum_shards(dataset, dataset)
     assert [p.name for p in (tmp_path / "other").iterdir()] == ["file"]
+    with pytest.raises(UsageError, match=r"--task: expected one of .*, found 'none'"):
+        build_datum_shards(dataset, tmp_path / "d", DatumOptions(tasks=("none",)))
+    assert not (tmp_path / "d").exists()
 
 
 def test_the_command(dataset: Path, tmp_path: Path) -> None:
@@ -155,7 +167,9 @@ def test_the_command(dataset: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0
     told = json.loads(done.stdout)
     assert told["stats"]["datums"] == len(rows(out))
-    done = runner.invoke(app, ["datums", str(dataset), "-o", str(out), "--advantages", "grpo"])
+    done = runner.invoke(
+        app, ["datums", str(dataset), "-o", str(out), "--advantages", "grpo", "--fresh"]
+    )
     assert done.exit_code == 0
     assert "no advantage" in done.stdout
     assert "the template drops replies" in done.stdout

@@ -18,7 +18,10 @@ from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import UsageError
 from wmo_distill.exporters.registry import TARGETS
 from wmo_distill.exporters.run import ExportSummary, export_datums
+from wmo_distill.exporters.target import Refusal
 from wmo_distill.records import Sampling
+from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.scorer import Score
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +118,52 @@ def test_the_command(datums: Path, tmp_path: Path) -> None:
     assert json.loads(again.stdout)["refused"] == {}
     missing = run(app, ["export", str(datums), "--to", "tinker"])
     assert isinstance(missing.exception, UsageError)
+
+
+def test_weights_and_what_is_not_carried(datums: Path, tmp_path: Path) -> None:
+    shards = datums.parent / "shards"
+    options = DatumOptions(advantages="centered", normalize="sequence")
+    build_datum_shards(shards, tmp_path / "d", options)
+    before = rows(tmp_path / "p", export_datums(datums, tmp_path / "p", "tinker"))
+    assert export_datums(tmp_path / "d", tmp_path / "x", "slime").not_carried == [
+        "advantages",
+        "weight",
+    ]
+    raw = [row for row in iter_datums(tmp_path / "d") if row.values["logprob_mode"] == "raw"]
+    weights = [row.values["weight"] for row in raw]
+    assert max(weights) < 1.0
+    summary = export_datums(tmp_path / "d", tmp_path / "x", "tinker", fresh=True)
+    assert summary.not_carried == []
+    found = rows(tmp_path / "x", summary)
+    for row, one, weight in zip(found, before, weights, strict=True):
+        wanted = np.array(one["loss_fn_inputs"]["advantages"]["data"]) * weight
+        got = row["loss_fn_inputs"]["advantages"]["data"]
+        assert got == pytest.approx(wanted.tolist(), abs=1e-7)
+    summary = export_datums(tmp_path / "d", tmp_path / "x", "prime-rl", fresh=True)
+    for row, weight in zip(rows(tmp_path / "x", summary), weights, strict=True):
+        assert row["rl_weights"] == [weight if trained else 0.0 for trained in row["mask"]]
+    summary = export_datums(tmp_path / "d", tmp_path / "x", "nemo-rl", fresh=True)
+    assert [row["loss_multiplier"] for row in rows(tmp_path / "x", summary)] == weights
+
+
+def test_sequences_that_the_teacher_has_not_scored_are_refused(
+    datums: Path, tmp_path: Path
+) -> None:
+    cache = ScoreCache(tmp_path / "c")
+    every = {row.values["datum_id"]: row.datum for row in iter_datums(datums)}
+    some = list(every.items())[:5]
+    cache.add("t", [(name, Score(-np.ones(datum.token_ids.size)), 0) for name, datum in some])
+    build_datum_shards(
+        datums.parent / "shards", tmp_path / "d", DatumOptions(teacher="t"), scores=cache
+    )
+    summary = export_datums(tmp_path / "d", tmp_path / "x", "slime", assume_mode=True)
+    assert summary.exported == 5
+    assert summary.refused == {Refusal.NOT_SCORED: len(every) - 5}
+    assert all("teacher_log_probs" in row for row in rows(tmp_path / "x", summary))
+
+
+def test_another_target_is_not_replaced_unasked(datums: Path, tmp_path: Path) -> None:
+    export_datums(datums, tmp_path / "x", "slime")
+    with pytest.raises(UsageError, match=r"expected target as .*'slime', found 'verl'.*--fresh"):
+        export_datums(datums, tmp_path / "x", "verl")
+    export_datums(datums, tmp_path / "x", "verl", fresh=True)

@@ -163,6 +163,32 @@ def test_a_server_that_is_gone_ends_the_run_and_keeps_what_there_is(
     assert all_equal(cache, datums)
 
 
+def test_a_wrong_model_ends_the_run(
+    datums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wmo_distill.scorers.run._GONE", 3)
+    with serve(TEACHER, lambda number, ids: "400") as server:
+        scorer = MAKERS["vllm"](Endpoint(server.url))
+        with pytest.raises(DistillError, match="HTTP 400"):
+            score_datums(datums, ScoreCache(tmp_path / "c"), scorer, "t", concurrency=1)
+        assert len(server.requests) < len(distinct(datums))
+
+
+def test_a_killed_run_has_kept_what_is_older(
+    datums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wmo_distill.scorers.run.PART_SECONDS", 0.0)
+    kept: list[int] = []
+
+    def look(done: int, total: int) -> None:
+        kept.append(len(ScoreCache(tmp_path / "c")))
+
+    with serve(TEACHER) as server:
+        scorer = MAKERS["vllm"](Endpoint(server.url))
+        score_datums(datums, ScoreCache(tmp_path / "c"), scorer, "t", progress=look)
+    assert kept == list(range(1, len(distinct(datums)) + 1))
+
+
 def test_concurrency_is_bounded(datums: Path, tmp_path: Path) -> None:
     with serve(TEACHER, delay=0.02) as server:
         scorer = MAKERS["vllm"](Endpoint(server.url))

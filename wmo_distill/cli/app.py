@@ -1,6 +1,7 @@
 """The command `wmo-distill`: its subcommands, and what an error looks like."""
 
 import io
+import signal
 import sys
 import traceback
 from typing import Annotated, NoReturn
@@ -64,6 +65,8 @@ def main() -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal's encoding cannot hold must not end the command.
         sys.stdout.reconfigure(errors="backslashreplace")
+    # As Ctrl-C does: what is written is finished or taken away, what is scored is kept.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         app(prog_name="wmo-distill")
     except DistillError as error:

@@ -7,6 +7,9 @@ import typer
 
 from wmo_distill.cli.output import Progress, put, put_json
 
+# Fields that are lists, by the option that gives one element.
+_OPTIONS = {"drop_stop_reasons": "drop_stop_reason", "tasks": "task"}
+
 
 def datums(
     source: Annotated[Path, typer.Argument(metavar="OUT", help="A dataset that `build` wrote.")],
@@ -92,6 +95,9 @@ def datums(
     teacher_discount: Annotated[
         float, typer.Option(metavar="X", help="Of the teacher's part of later tokens.")
     ] = 0.0,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Replace datums that were made with other options.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
@@ -132,14 +138,17 @@ def datums(
         options = DatumOptions(**given)
     except ValidationError as error:
         first = error.errors()[0]
-        name = "--" + str(first["loc"][0]).replace("_", "-")
+        name = str(first["loc"][0])
+        name = "--" + _OPTIONS.get(name, name).replace("_", "-")
         raise UsageError(
             f"{name}: {first['msg']}, found {first['input']!r}; give another"
         ) from None
     cache = None if scores is None else ScoreCache(scores)
     progress = Progress("records", quiet=quiet)
     try:
-        summary = build_datum_shards(source, out, options, scores=cache, progress=progress)
+        summary = build_datum_shards(
+            source, out, options, scores=cache, fresh=fresh, progress=progress
+        )
     finally:
         progress.close()
     if as_json:

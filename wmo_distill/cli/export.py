@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from wmo_distill.cli.output import Progress, columns, printable, put, put_json
+from wmo_distill.cli.output import Progress, columns, printable, put, put_json, say
 
 if TYPE_CHECKING:
     from wmo_distill.exporters.messages import MessageSummary
@@ -41,6 +41,7 @@ def export(
     list_targets: Annotated[
         bool, typer.Option("--list", help="Print the targets and end.")
     ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace rows of another target.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
@@ -72,26 +73,36 @@ def export(
     summary: ExportSummary | MessageSummary
     try:
         if to in FORMS:
-            summary = export_messages(datums, out, to, only=cast(Any, only), progress=progress)
+            chosen = cast(Any, only)
+            summary = export_messages(datums, out, to, only=chosen, fresh=fresh, progress=progress)
         else:
-            summary = export_datums(datums, out, to, assume_mode=assume_mode, progress=progress)
+            summary = export_datums(
+                datums, out, to, assume_mode=assume_mode, fresh=fresh, progress=progress
+            )
     finally:
         progress.close()
     if as_json:
         put_json(summary)
     elif not quiet:
         put(f"{printable(str(out))}: {summary.target}\n{columns(_rows(summary))}")
+    if summary.refused.get("logprob_mode_unknown"):  # type: ignore[call-overload]
+        say(
+            "logprob_mode is unknown: --assume takes it as it is; to have it in the rows, "
+            "`build --declare logprob_mode=raw --fresh`, and then `datums` again"
+        )
     if not summary.exported:
         raise typer.Exit(4)
 
 
 def _rows(summary: "ExportSummary | MessageSummary") -> list[tuple[str, str]]:
     told = summary.model_dump()
-    names = ("records", "datums", "exported", "rows", "replies", "with_images", "tokens")
+    names = ("records", "datums", "exported", "rows", "replies", "parsed", "with_images", "tokens")
     rows = [(name.replace("_", " "), f"{told[name]:,}") for name in names if name in told]
     if "loss_tokens" in told:
         rows.append(("trained tokens", f"{told['loss_tokens']:,}"))
     rows += [(f"refused, {reason}", f"{n:,}") for reason, n in summary.refused.items()]
+    if told.get("not_carried"):
+        rows.append(("not carried", ", ".join(told["not_carried"])))
     if told.get("lost_first_tokens"):
         rows.append(("not trained, first token", f"{told['lost_first_tokens']:,}"))
     return rows

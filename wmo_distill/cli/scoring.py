@@ -70,7 +70,7 @@ def scorer_of(
                 "found none; set it"
             )
     endpoint = Endpoint(
-        url.removesuffix("/").removesuffix("/v1"),
+        url.rstrip("/").removesuffix("/completions").removesuffix("/v1"),
         api_key=api_key,
         timeout=timeout,
         connections=concurrency,

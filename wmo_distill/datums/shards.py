@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
+
 from wmo_distill.datums.groups import COLUMNS, episode_groups
 from wmo_distill.datums.manifest import KIND, DatumManifest, DatumSummary
 from wmo_distill.datums.options import DatumOptions
@@ -21,17 +23,21 @@ def build_datum_shards(
     options: DatumOptions = DatumOptions(),  # noqa: B008 - frozen
     *,
     scores: Scores | None = None,
+    fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> DatumSummary:
     """Write the datums of the dataset in `source` to `out`, replacing those of an earlier build.
 
-    With a teacher in `options`, `scores` hold its log-probabilities, such as a ScoreCache. One row
-    group of each is in memory. UsageError for a source that is no dataset, an `out` that is
-    something else, or a teacher that has scored nothing.
+    Those of other options are replaced only if `fresh`. With a teacher in `options`, `scores` hold
+    its log-probabilities, such as a ScoreCache. One row group of each is in memory. UsageError for
+    a source that is no dataset, an `out` that is something else, an unknown task, or a teacher
+    that has scored nothing.
     """
     source, out = Path(source), Path(out)
     manifest = read_manifest(source)
-    old = earlier_files(out, KIND, "parts")
+    told_options = options.model_dump(mode="json")
+    old = earlier_files(out, KIND, "parts", {"options": told_options}, fresh=fresh)
+    _refuse_unknown_tasks(source, options)
     episodes = scan(source).select(COLUMNS).collect().to_dicts()
     groups = episode_groups(episodes, options)
     teacher = _teacher(options, scores)
@@ -53,6 +59,17 @@ def build_datum_shards(
     )
     replace_manifest(out, told.model_dump(mode="json"), old)
     return summary
+
+
+def _refuse_unknown_tasks(source: Path, options: DatumOptions) -> None:
+    if not options.tasks:
+        return
+    known = scan(source).select(pl.col("task_id").drop_nulls().unique().sort()).collect()
+    names: list[str] = known["task_id"].to_list()
+    for task in options.tasks:
+        if task not in names:
+            some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            raise UsageError(f"--task: expected one of {some or 'no tasks'}, found {task!r}")
 
 
 def _teacher(options: DatumOptions, scores: Scores | None) -> Teacher | None:

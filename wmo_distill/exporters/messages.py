@@ -45,6 +45,8 @@ class MessageSummary(BaseModel):
     exported: int = 0
     rows: int = 0
     replies: int = 0
+    parsed: int = 0
+    """Rows whose replies are recorded as text and tool calls, not as the model wrote them."""
     with_images: int = 0
     """Rows of which an image was left out."""
     refused: dict[NoChat, int] = Field(default_factory=dict)
@@ -78,6 +80,7 @@ def export_messages(
     to: str = "messages",
     *,
     only: Only | None = None,
+    fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> MessageSummary:
     """Write the chats of the dataset in `source`; its trials must lie where they were built from.
@@ -94,8 +97,8 @@ def export_messages(
             f"{manifest.parent}: expected the trials that the dataset was built from, found no "
             "directory; chats are read from their trajectories: put them back there"
         )
-    old = earlier_files(out, KIND, "files")
-    counts = {"records": 0, "exported": 0, "rows": 0, "replies": 0, "with_images": 0}
+    old = earlier_files(out, KIND, "files", {"target": to}, fresh=fresh)
+    counts = {"records": 0, "exported": 0, "rows": 0, "replies": 0, "parsed": 0, "with_images": 0}
     refused: dict[NoChat, int] = {}
     with RowFiles(out, None, old) as files:
         for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
@@ -108,6 +111,7 @@ def export_messages(
             for number, chat in enumerate(found):
                 counts["rows"] += 1
                 counts["replies"] += chat.replies
+                counts["parsed"] += chat.parsed
                 counts["with_images"] += chat.images
                 told = {key: form(chat.messages), **{k: row[k] for k in _TOLD}, "chat": number}
                 files.add(told, sum(len(m["content"]) for m in chat.messages) // 4)

@@ -33,7 +33,7 @@ def datum_spec_row(row: DatumRow, place: Place) -> Row:
             "episode_step": place.step,
             "episode_last": place.last,
         },
-        "loss_multiplier": 1.0,
+        "loss_multiplier": values["weight"],
         # The prompt's place in the data set, which its rollouts share.
         "idx": place.group,
         "task_name": values["task_id"] or "default",
@@ -94,6 +94,7 @@ TARGETS = (
         about="NeMo-RL DatumSpec as JSON lines",
         convert=datum_spec_row,
         purpose="rl",
+        carries=frozenset({"routed_experts", "weight"}),
         needs_reward=True,
     ),
 )

@@ -27,6 +27,8 @@ def training_sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
         "env_name": row.values["job"] or "harbor",
         "advantages": datum.advantages,
     }
+    if row.values["weight"] != 1.0:
+        sample["rl_weights"] = np.where(datum.loss_mask, row.values["weight"], 0.0)
     if datum.teacher_logprobs is not None:
         sample["ref_logprobs"] = np.nan_to_num(datum.teacher_logprobs, nan=0.0)
     if datum.routed_experts is not None:
@@ -60,6 +62,7 @@ TARGETS = (
         about="prime-rl TrainingSample as JSON lines",
         convert=training_sample,
         purpose="rl",
+        carries=frozenset({"advantages", "teacher_logprobs", "weight", "routed_experts"}),
         needs_advantages=True,
         needs_temperature=True,
     ),

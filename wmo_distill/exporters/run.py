@@ -11,7 +11,7 @@ from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.exporters.files import KIND, RowFiles
 from wmo_distill.exporters.registry import target_named
-from wmo_distill.exporters.target import Place, Refusal, Target
+from wmo_distill.exporters.target import Place, Refusal, Target, offered
 from wmo_distill.outputs import earlier_files, replace_manifest
 from wmo_distill.shards.manifest import tool_version
 
@@ -31,6 +31,8 @@ class ExportSummary(BaseModel):
     refused_loss_tokens: int = 0
     lost_first_tokens: int = 0
     """Trained tokens at position 0, which nothing predicts."""
+    not_carried: list[str] = Field(default_factory=list)
+    """Columns that some of these sequences have and the target's rows do not hold."""
     files: list[str] = Field(default_factory=list)
 
 
@@ -40,21 +42,25 @@ def export_datums(
     to: str,
     *,
     assume_mode: bool = False,
+    fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ExportSummary:
     """Write the sequences in `datums` to `out` in the form of target `to`.
 
-    `assume_mode` lets sequences of an unknown logprob_mode through to RL targets. UsageError for
+    `assume_mode` lets sequences of an unknown logprob_mode through to RL targets; `fresh` lets rows
+    of another target be replaced. UsageError for
     an unknown target, a `datums` that holds none, or an `out` that is something else.
     """
     datums, out = Path(datums), Path(out)
     target = target_named(to)
     manifest = read_datum_manifest(datums)
-    old = earlier_files(out, KIND, "files")
+    old = earlier_files(out, KIND, "files", {"target": target.name}, fresh=fresh)
     total = manifest.summary.stats.datums
     counts = _Counts()
     with RowFiles(out, target.schema, old) as files:
-        for row, place in placed(iter_datums(datums), target, counts, assume_mode=assume_mode):
+        taught = manifest.options.teacher is not None
+        rows = iter_datums(datums)
+        for row, place in placed(rows, target, counts, assume_mode=assume_mode, taught=taught):
             files.add(target.convert(row, place), row.datum.token_ids.size)
             if progress is not None:
                 progress(counts.datums, total)
@@ -78,6 +84,7 @@ class _Counts:
         self.sums = {"exported": 0, "tokens": 0, "loss_tokens": 0, "refused_loss_tokens": 0}
         self.lost_first = 0
         self.refused: dict[Refusal, int] = {}
+        self.offered: set[str] = set()
 
     def summary(self, target: Target, files: list[str]) -> ExportSummary:
         return ExportSummary(
@@ -85,13 +92,19 @@ class _Counts:
             datums=self.datums,
             refused=self.refused,
             lost_first_tokens=self.lost_first,
+            not_carried=sorted(self.offered - target.carries),
             files=files,
             **self.sums,
         )
 
 
 def placed(
-    rows: Iterator[DatumRow], target: Target, counts: _Counts, *, assume_mode: bool
+    rows: Iterator[DatumRow],
+    target: Target,
+    counts: _Counts,
+    *,
+    assume_mode: bool,
+    taught: bool = False,
 ) -> Iterator[tuple[DatumRow, Place]]:
     """The rows that the target takes, each with its place among them."""
     index = episodes = 0
@@ -100,7 +113,7 @@ def placed(
         taken = []
         for row in run:
             counts.datums += 1
-            reason = target.refusal(row, assume_mode=assume_mode)
+            reason = target.refusal(row, assume_mode=assume_mode, taught=taught)
             if reason is None:
                 taken.append(row)
             else:
@@ -110,6 +123,7 @@ def placed(
             key = row.values["group_id"], row.values["step_name"]
             group = groups.setdefault(key, len(groups))
             counts.sums["exported"] += 1
+            counts.offered |= offered(row)
             counts.sums["tokens"] += row.datum.token_ids.size
             counts.sums["loss_tokens"] += row.datum.loss_tokens
             counts.lost_first += int(row.datum.loss_mask[0])

@@ -77,6 +77,7 @@ TARGETS = (
         about="SkyRL GeneratorOutput as JSON lines, one sequence a line",
         convert=generator_row,
         purpose="rl",
+        carries=frozenset({"routed_experts"}),
         needs_reward=True,
     ),
 )

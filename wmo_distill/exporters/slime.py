@@ -78,6 +78,7 @@ TARGETS = (
         about="slime Sample as JSON lines",
         convert=sample,
         purpose="rl",
+        carries=frozenset({"teacher_logprobs", "routed_experts"}),
         needs_reward=True,
     ),
 )

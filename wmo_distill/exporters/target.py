@@ -22,6 +22,8 @@ class Refusal(StrEnum):
     LOGPROB_MODE_UNKNOWN = "logprob_mode_unknown"
     NO_ADVANTAGES = "no_advantages"
     NO_REWARD = "no_reward"
+    NOT_SCORED = "not_scored"
+    """Its datums have a teacher, who has not scored this one."""
     TEMPERATURE_UNKNOWN = "temperature_unknown"
 
 
@@ -55,6 +57,8 @@ class Target:
     convert: Convert
     purpose: Literal["rl", "sft"]
     """`rl` refuses sequences without log-probabilities, or of an unknown mode unless assumed."""
+    carries: frozenset[str] = frozenset()
+    """Which of advantages, teacher_logprobs, weight and routed_experts its rows hold."""
     schema: pa.Schema | None = None
     """Of the Parquet file that is written; JSON lines where there is none."""
     needs_advantages: bool = False
@@ -62,7 +66,9 @@ class Target:
     needs_temperature: bool = False
     """Where log-probabilities are taken after it."""
 
-    def refusal(self, row: DatumRow, *, assume_mode: bool = False) -> Refusal | None:
+    def refusal(
+        self, row: DatumRow, *, assume_mode: bool = False, taught: bool = False
+    ) -> Refusal | None:
         """Why this target cannot take a sequence, None where it can."""
         datum = row.datum
         if datum.token_ids.size < 2:
@@ -78,6 +84,8 @@ class Target:
             return Refusal.NO_ADVANTAGES
         if self.needs_reward and measured_reward(row) is None:
             return Refusal.NO_REWARD
+        if taught and "teacher_logprobs" in self.carries and datum.teacher_logprobs is None:
+            return Refusal.NOT_SCORED
         processed = row.values["logprob_mode"] == "processed"
         if self.needs_temperature and processed and row.values["temperature"] is None:
             return Refusal.TEMPERATURE_UNKNOWN
@@ -88,6 +96,21 @@ def first_sampled(row: DatumRow) -> int:
     """Where the first sampled run begins: what lies before it is the prompt."""
     starts = row.datum.call_starts
     return starts[0] if starts else int(row.datum.loss_mask.argmax())
+
+
+def offered(row: DatumRow) -> set[str]:
+    """Which of the columns that not every target carries this row has something in."""
+    datum = row.datum
+    return {
+        name
+        for name, there in (
+            ("advantages", datum.advantages is not None),
+            ("teacher_logprobs", datum.teacher_logprobs is not None),
+            ("weight", row.values["weight"] != 1.0),
+            ("routed_experts", datum.routed_experts is not None),
+        )
+        if there
+    }
 
 
 def prompt_tokens(row: DatumRow) -> int:

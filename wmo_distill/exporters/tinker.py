@@ -12,16 +12,16 @@ from wmo_distill.exporters.target import Place, Target
 
 
 def advantage_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
-    """For `importance_sampling` and `ppo`: masking is the advantage of 0."""
-    return _datum(row.datum, advantage_inputs(row.datum))
+    """For `importance_sampling` and `ppo`: masking is the advantage of 0, the weight is in it."""
+    return _datum(row.datum, advantage_inputs(row.datum, row.values["weight"]))
 
 
 def cross_entropy_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
     """For `cross_entropy`."""
-    return _datum(row.datum, cross_entropy_inputs(row.datum))
+    return _datum(row.datum, cross_entropy_inputs(row.datum, row.values["weight"]))
 
 
-def advantage_inputs(datum: TrainDatum) -> dict[str, NDArray[Any]]:
+def advantage_inputs(datum: TrainDatum, weight: float = 1.0) -> dict[str, NDArray[Any]]:
     """target_tokens int64, logprobs and advantages float32, all of tokens - 1.
 
     ValueError for a datum of fewer than 2 tokens, or one without advantages.
@@ -32,11 +32,13 @@ def advantage_inputs(datum: TrainDatum) -> dict[str, NDArray[Any]]:
     return {
         "target_tokens": datum.token_ids[1:].astype(np.int64),
         "logprobs": datum.sampled_logprobs[1:].astype(np.float32),
-        "advantages": np.where(datum.loss_mask, datum.advantages, 0.0)[1:].astype(np.float32),
+        "advantages": np.where(datum.loss_mask, weight * datum.advantages, 0.0)[1:].astype(
+            np.float32
+        ),
     }
 
 
-def cross_entropy_inputs(datum: TrainDatum) -> dict[str, NDArray[Any]]:
+def cross_entropy_inputs(datum: TrainDatum, weight: float = 1.0) -> dict[str, NDArray[Any]]:
     """target_tokens int64 and weights float32, both of tokens - 1.
 
     ValueError for a datum of fewer than 2 tokens.
@@ -46,7 +48,7 @@ def cross_entropy_inputs(datum: TrainDatum) -> dict[str, NDArray[Any]]:
     weights = datum.loss_mask if datum.target_weights is None else datum.target_weights
     return {
         "target_tokens": targets[1:].astype(np.int64),
-        "weights": weights[1:].astype(np.float32),
+        "weights": (weight * weights[1:]).astype(np.float32),
     }
 
 
@@ -99,6 +101,7 @@ TARGETS = (
         about="tinker Datum as JSON lines, for importance_sampling and ppo",
         convert=advantage_row,
         purpose="rl",
+        carries=frozenset({"advantages", "weight"}),
         needs_advantages=True,
     ),
     Target(
@@ -106,5 +109,6 @@ TARGETS = (
         about="tinker Datum as JSON lines, for cross_entropy",
         convert=cross_entropy_row,
         purpose="sft",
+        carries=frozenset({"weight"}),
     ),
 )

@@ -144,5 +144,7 @@ TARGETS = (
         about="verl AgentLoopOutput as JSON lines",
         convert=agent_loop_row,
         purpose="rl",
+        carries=frozenset({"routed_experts"}),
+        needs_reward=True,
     ),
 )

@@ -1,5 +1,6 @@
 """Scores the sequences of datum shards: each once, in parallel, retried, resumable."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +19,9 @@ from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer, ch
 from wmo_distill.tokens import Ids
 
 PART_TOKENS = 2_000_000
-"""Scores are put on disk in parts of this many tokens: what a killed run can lose."""
+PART_SECONDS = 20.0
+"""Scores are put on disk in parts of at most so many tokens, taken in so many seconds: a run that
+is killed loses no more."""
 
 
 class ScorePlan(BaseModel):
@@ -149,6 +152,7 @@ class _Run:
     _kept: list[tuple[str, Score, int]] = field(default_factory=list)
     _kept_tokens: int = 0
     _in_vain: int = 0
+    _kept_at: float = field(default_factory=time.monotonic)
 
     def settle(self, name: str, tokens: int, future: Future[Score]) -> None:
         self.requests += 1
@@ -162,13 +166,17 @@ class _Run:
         self.tokens += tokens
         self._kept.append((name, score, self.top_k))
         self._kept_tokens += tokens
-        if self._kept_tokens >= PART_TOKENS:
+        waited = time.monotonic() - self._kept_at
+        if self._kept_tokens >= PART_TOKENS or waited >= PART_SECONDS:
             self.keep()
 
     def _fault(self, error: ScoreError) -> None:
         self.faults[error.fault] = self.faults.get(error.fault, 0) + 1
         self.first_found.setdefault(error.fault, str(error))
-        self._in_vain = self._in_vain + 1 if error.fault is ScoreFault.UNAVAILABLE else 0
+        # Refused from the first on is a wrong model's name, not a sequence that is too long.
+        refused = error.fault is ScoreFault.REFUSED and not self.scored
+        in_vain = error.fault is ScoreFault.UNAVAILABLE or refused
+        self._in_vain = self._in_vain + 1 if in_vain else 0
         if self._in_vain >= _GONE:
             raise DistillError(
                 f"scorer: expected an answer, found none in the last {self._in_vain} requests "
@@ -178,7 +186,7 @@ class _Run:
     def keep(self) -> None:
         """Put what waits on disk."""
         self.cache.add(self.teacher, self._kept)
-        self._kept, self._kept_tokens = [], 0
+        self._kept, self._kept_tokens, self._kept_at = [], 0, time.monotonic()
 
 
 # So many requests without an answer, each with all its retries: the server is gone.

@@ -222,9 +222,12 @@ def _read(out: Path) -> dict[str, Any]:
             f"restore the file, or build again with `{TOOL} build --fresh`"
         )
     if not isinstance(value, dict) or value.get("tool") != TOOL:
+        kind = value.get("kind") if isinstance(value, dict) else None
+        ours = isinstance(kind, str) and kind.startswith(TOOL)
+        found = f"that of {kind}" if ours else "a file of something else"
         raise UsageError(
-            f"{file}: expected a manifest of {TOOL}, found a file of something else; "
-            "name another directory"
+            f"{file}: expected the manifest of a dataset, found {found}; "
+            f"name the directory that `{TOOL} build` was given with -o"
         )
     if value.get("schema_version") != SCHEMA_VERSION:
         raise UsageError(

@@ -20,6 +20,11 @@ class Chat:
     """Whether an image was in it, of which nothing is kept."""
 
     @property
+    def parsed(self) -> bool:
+        """Whether replies are recorded as text and tool calls, not as the model wrote them."""
+        return any("tool_calls" in message for message in self.messages)
+
+    @property
     def replies(self) -> int:
         """Messages of the assistant that are its own here, not copied from a chat before."""
         return sum(m["role"] == "assistant" and m.get("weight") != 0 for m in self.messages)
@@ -92,9 +97,13 @@ def _tool_calls(step: Mapping[str, Any]) -> list[Message]:
 
 
 def _answers(step: Mapping[str, Any], calls: list[str]) -> Iterator[Message]:
-    """Results name the call that they answer; one that does not is taken to answer the last."""
+    """One answer a call, empty where there is no result for it, as chat templates want.
+
+    A result that names no call is taken to answer the last.
+    """
     observation = step.get("observation")
     results = observation.get("results") if isinstance(observation, dict) else None
+    answers: dict[str, list[str]] = {call: [] for call in calls}
     for result in results if isinstance(results, list) else ():
         if not isinstance(result, dict):
             continue
@@ -103,8 +112,6 @@ def _answers(step: Mapping[str, Any], calls: list[str]) -> Iterator[Message]:
             yield {"role": "user", "content": content}
             continue
         named = result.get("source_call_id")
-        yield {
-            "role": "tool",
-            "tool_call_id": named if named in calls else calls[-1],
-            "content": content,
-        }
+        answers[named if named in calls else calls[-1]].append(content)
+    for call, texts in answers.items():
+        yield {"role": "tool", "tool_call_id": call, "content": "\n".join(texts)}
