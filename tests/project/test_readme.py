@@ -23,9 +23,10 @@ from wmo_distill.cli.check_logprobs import check_logprobs
 from wmo_distill.cli.datums import datums
 from wmo_distill.cli.export import export
 from wmo_distill.cli.score import score
+from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.issues import meanings_table
 from wmo_distill.records import StopReason
-from wmo_distill.shards.schema import SCHEMA
+from wmo_distill.shards.schema import COLUMNS, SCHEMA, Group
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -36,10 +37,13 @@ def blocks(language: str) -> list[str]:
     return [block for word, block in fenced if word == language]
 
 
-def table_below(heading: str) -> list[list[str]]:
-    """The cells of the first table after a line that starts so."""
+def table_below(heading: str, header: str = "|") -> list[list[str]]:
+    """The cells of the first table after a line that starts so, whose first line starts so."""
     _, found, rest = README.partition(f"\n{heading}")
     assert found, f"no {heading!r} in the README"
+    _, found, rest = rest.partition(f"\n{header}")
+    assert found, f"no table below {heading!r}"
+    rest = header + rest
     rows = re.search(r"(^\|.*\|$\n)+", rest, re.MULTILINE)
     assert rows is not None
     return [
@@ -192,6 +196,22 @@ def _timestamp(kind: str) -> set[str]:
     return {"timestamp[us, UTC]"} if kind == "timestamp[us, tz=UTC]" else set()
 
 
+def test_the_datum_columns_are_the_schema_s() -> None:
+    told: dict[str, str] = {}
+    for names, kind, _ in table_below("## Training sequences", "| column |"):
+        told |= dict.fromkeys(re.findall(r"`(\w+)`", names), kind)
+    before = README.partition("\n## Training sequences")[2].partition("| column |")[0]
+    beside = set(re.findall(r"`(\w+)`", before.partition("own columns")[2]))
+    sampling = {c.name for c in COLUMNS if c.group is Group.SAMPLING}
+    assert set(told) | (beside & set(SCHEMA.names)) | sampling == set(DATUM_SCHEMA.names)
+    for name, kind in told.items():
+        field = DATUM_SCHEMA.field(name)
+        shown = re.sub(r"element: (\w+)( not null)?", r"\1", str(field.type))
+        shown = shown.replace("double", "float64")
+        assert kind.rstrip("?") == shown, name
+        assert kind.endswith("?") == field.nullable, name
+
+
 def test_the_stop_reasons_are_the_vocabulary() -> None:
     rows = table_below("Words of `stop_reason`")
     words = [word for row in rows for word in re.findall(r"`(\w+)`", row[0])]
@@ -222,7 +242,7 @@ def test_the_options_are_the_command_s(command: Callable[..., None], heading: st
         wanted[next(d for d in declared if d.startswith("--"))] = info.help
     found = {
         re.search(r"--[a-z-]+", option)[0]: meaning  # type: ignore[index]
-        for option, meaning in table_below(heading)
+        for option, meaning in table_below(heading, "| option |")
     }
     assert found == wanted
 

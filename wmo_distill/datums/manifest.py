@@ -33,6 +33,9 @@ class DatumSummary(BaseModel):
     dropped_groups: int = 0
     with_logprobs: int = 0
     without_advantage: int = 0
+    """Trained records to which rewards give none."""
+    small_groups: int = 0
+    """Of those, measured ones whose group has too few measured members for the baseline."""
     expansion: float | None = None
     parts: list[str] = Field(default_factory=list)
     stats: DatumStats = DatumStats()

@@ -50,13 +50,20 @@ def render_datum_summary(out: Path, summary: DatumSummary) -> str:
         ),
     ]
     if summary.without_advantage:
-        lines += ["", f"{summary.without_advantage:,} trained records have no advantage"]
+        lines += ["", _without_advantage(summary)]
     if summary.teacher is not None:
         lines += ["", "Teacher", *_teacher(summary.teacher)]
     if stats.breaks and summary.expansion is not None:
         lines += ["", f"Prefix breaks: {summary.expansion:.2f} times the tokens of unbroken chats"]
         lines += _table([(cause, n, FIXES[cause]) for cause, n in stats.breaks.items()])
     return "\n".join(lines)
+
+
+def _without_advantage(summary: DatumSummary) -> str:
+    small, n = summary.small_groups, summary.without_advantage
+    reasons = [f"{small:,} in a group with fewer than 2 measured"] if small else []
+    reasons += [f"{n - small:,} not measured"] if n > small else []
+    return f"{n:,} trained records have no advantage from rewards: {', '.join(reasons)}"
 
 
 def _experts(stats: DatumStats) -> list[tuple[str, int, str]]:

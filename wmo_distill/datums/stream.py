@@ -116,6 +116,8 @@ def _rows(
         datums = [with_advantages(datum, np.full(datum.loss_tokens, advantage)) for datum in datums]
     elif options.advantages is not Baseline.NONE and datums:
         funnel.count("without_advantage")
+        if record.measured:
+            funnel.count("small_groups")
     trained = sum(datum.loss_tokens for datum in datums)
     weight = 1.0 / trained if options.normalize == "sequence" and trained else 1.0
     return [Row(datum, *source, group, len(datums), weight) for datum in datums]
