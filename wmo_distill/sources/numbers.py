@@ -121,13 +121,14 @@ def _numpy_ids(text: bytes) -> Ids | None:
     text = text.strip(WHITE)
     compact = text.translate(None, WHITE)
     digits = compact.translate(None, b",")
-    if not digits.isdigit():
+    # NumPy reads white space between two commas as a zero.
+    if not digits.isdigit() or b",," in compact or compact.startswith(b","):
         return None
     try:
         values = np.fromstring(text, np.int64, sep=",")
     except (ValueError, DeprecationWarning):  # it met something else before the end
         return None
-    # White space inside a number, and commas too many, end NumPy's reading early.
+    # White space inside a number, and a comma at the end, end NumPy's reading early.
     if not values.size or values.size != len(compact) - len(digits) + 1 or values.max() >= ID_LIMIT:
         return None
     if (compact[0] == 48 or b",0" in compact) and _LEADING_ZERO.search(compact):
