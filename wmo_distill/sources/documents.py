@@ -104,12 +104,7 @@ def _put_step_lists(value: Any, skeleton: Skeleton) -> int:
 
 def _cut(value: Any, key: str, skeleton: Skeleton) -> CutList | None:
     """The list that was cut out here; a list that was not cut out is outside the fast grammar."""
-    index = skeleton.index_of(value)
-    if index is None:
-        if isinstance(value, list):
-            raise NotFlat
-        return None
-    found = skeleton.lists[index]
-    if found.key != key:
+    found = skeleton.lists.get(value) if isinstance(value, str) else None
+    if isinstance(value, list) or (found is not None and found.key != key):
         raise NotFlat
     return found

@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
@@ -17,8 +17,7 @@ _COMPACTION = "Performed context summarization"
 _PARSED = "Analysis:"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStep:
+class AgentStep(NamedTuple):
     """One turn of the agent, with the rows of its token lists."""
 
     claims: bool

@@ -69,8 +69,8 @@ def read_trial_dir(
     columns["group_expected"] = None if job is None else job.n_attempts
     read = [_read_episode(trial, episode, columns, options) for episode in episode_places(trial)]
     records = [record for record, _, _ in read]
-    shared = (*trial.issues, *values.issues)
-    records[0] = replace(records[0], issues=tuple(sorted((*records[0].issues, *shared))))
+    if shared := (*trial.issues, *values.issues):
+        records[0] = replace(records[0], issues=tuple(sorted((*records[0].issues, *shared))))
     return ReadTrial(
         records=apply_cells(_unique(records), cells) if cells else tuple(_unique(records)),
         calls_found=sum(calls for _, calls, _ in read),
@@ -138,32 +138,15 @@ def _read_episode(
     whole_reward = graded.reward
     if episode.step_index is not None:
         whole_reward = trial_reward(at(trial.result, "verifier_result"), options)
-    record = TrialRecord(
+    taken = {
         **columns,
         **episode_trace(recorded, values),
-        episode_id=columns["trial_id"] or f"path:{columns['artifact_dir']}",
-        step_name=None if episode.step_index is None else _step_name(recorded, values),
-        step_index=episode.step_index,
-        sampled_with=sampled_with,
-        reward=graded.reward,
-        rewards=graded.rewards,
-        trial_reward=whole_reward,
-        passed=graded.passed,
-        reward_valid=graded.reward_valid,
-        infra_failed=graded.infra_failed,
-        tests=graded.tests,
-        note=graded.note,
-        stop_reason=ending.stop_reason,
-        reference_stop_reason=values.text(reference_stop_reason(evidence)),
-        completion=ending.completion,
-        exception_type=values.text(None if evidence.exception is None else evidence.exception.type),
-        n_episodes=values.integer(evidence.n_episodes),
-        max_turns=values.integer(cap),
-        spans=spans.spans,
-        segment_kinds=spans.kinds,
-        span_source=spans.source,
-        compactions=_compactions(trajectory),
-    )
+        "step_name": None if episode.step_index is None else _step_name(recorded, values),
+        "reference_stop_reason": values.text(reference_stop_reason(evidence)),
+        "exception_type": values.text(evidence.exception and evidence.exception.type),
+        "n_episodes": values.integer(evidence.n_episodes),
+        "max_turns": values.integer(cap),
+    }
     issues = (
         *spans.issues,
         *sink_issues,
@@ -176,7 +159,27 @@ def _read_episode(
         *place_issues(trial, episode),
         *values.issues,
     )
-    record = replace(record, issues=tuple(sorted(issues)))
+    record = TrialRecord(
+        **taken,
+        episode_id=columns["trial_id"] or f"path:{columns['artifact_dir']}",
+        step_index=episode.step_index,
+        sampled_with=sampled_with,
+        reward=graded.reward,
+        rewards=graded.rewards,
+        trial_reward=whole_reward,
+        passed=graded.passed,
+        reward_valid=graded.reward_valid,
+        infra_failed=graded.infra_failed,
+        tests=graded.tests,
+        note=graded.note,
+        stop_reason=ending.stop_reason,
+        completion=ending.completion,
+        spans=spans.spans,
+        segment_kinds=spans.kinds,
+        span_source=spans.source,
+        issues=tuple(sorted(issues)),
+        compactions=_compactions(trajectory),
+    )
     return record, spans.calls_found + found, trajectory.slow_reads
 
 
@@ -265,12 +268,12 @@ def _unique(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     seen: set[str] = set()
     unique = []
     for record in records:
-        episode_id = record.episode_id
         if record.step_index is not None:
             name = record.step_name
-            episode_id += f"/{record.step_index if name is None else name}"
+            episode_id = f"{record.episode_id}/{record.step_index if name is None else name}"
             if episode_id in seen:
                 episode_id += f"#{record.step_index}"
-        seen.add(episode_id)
-        unique.append(replace(record, episode_id=episode_id))
+            record = replace(record, episode_id=episode_id)
+        seen.add(record.episode_id)
+        unique.append(record)
     return unique

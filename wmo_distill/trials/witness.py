@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from wmo_distill.sources.rows import (
 from wmo_distill.trials.lists import Lists
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What a trajectory step records of its call."""
 
     prompt: IdRow = MISSING_IDS
