@@ -84,7 +84,7 @@ class Scanner:
                 return None
 
     def _opens_list(self, pieces: list[bytes]) -> bool:
-        """Take the colon and the bracket behind a key, where the window ended before them."""
+        """Take the colon and the bracket behind a key, if they follow across the window's edge."""
         window = self.window
         if window.peek() != 58:  # ":"
             return False

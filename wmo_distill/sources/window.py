@@ -13,6 +13,8 @@ from wmo_distill.files import retried
 WINDOW = 1 << 20
 _BLOCK = 1 << 12
 _REMEMBERED = 1 << 24
+_SPACE = 32
+"""No greater byte is white space in JSON."""
 _WHITE = re.compile(rb"[ \t\r\n]*")
 
 _memcmp = ctypes.CDLL(None).memcmp
@@ -63,6 +65,8 @@ class Window:
 
     def peek(self) -> int | None:
         """The next byte that is no white space, without taking it; None at the end."""
+        if self.pos < self.end and (byte := self.data[self.pos]) > _SPACE:
+            return byte
         while True:
             self.pos = _WHITE.match(self.data, self.pos, self.end).end()  # type: ignore[union-attr]
             if self.pos < self.end:
