@@ -9,7 +9,7 @@ and believes nothing. Whatever these do not take goes through the ordinary parse
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -67,6 +67,20 @@ def read_logprobs(text: bytes) -> LogprobRow:
     except orjson.JSONDecodeError:
         # NaN, Infinity and numbers beyond a double are readable JSON here, though not there.
         return logprob_row(_loads(text))
+
+
+def prove_flat(texts: Sequence[bytes]) -> None:
+    """NotFlat unless each text is the inside of a flat JSON list; no text holds a bracket "]".
+
+    Without a string no text can lean on another: one that opens a bracket leaves it open.
+    """
+    whole = b"[[%b]]" % b"],[".join(texts)
+    if b'"' in whole:
+        raise NotFlat
+    try:
+        _parse(whole)
+    except (ValueError, RuntimeError):
+        raise NotFlat from None
 
 
 class _Parsers(threading.local):

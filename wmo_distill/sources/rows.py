@@ -37,8 +37,11 @@ class LogprobRow(NamedTuple):
 
 MISSING_IDS = IdRow(0, None, missing=True)
 DAMAGED_IDS = IdRow(0, None)
+UNREAD_IDS = IdRow(0, None)
+"""A sound list of JSON whose numbers were not asked for; told from others by identity."""
 MISSING_LOGPROBS = LogprobRow(None, missing=True)
 DAMAGED_LOGPROBS = LogprobRow(None)
+UNREAD_LOGPROBS = LogprobRow(None)
 
 
 def id_row(value: Any) -> IdRow:

@@ -9,11 +9,24 @@ document takes the ordinary path.
 
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
-from wmo_distill.sources.numbers import WHITE, NotFlat, read_ids, read_ids_after, read_logprobs
-from wmo_distill.sources.rows import DAMAGED_IDS, IdRow, LogprobRow
+from wmo_distill.sources.numbers import (
+    WHITE,
+    NotFlat,
+    prove_flat,
+    read_ids,
+    read_ids_after,
+    read_logprobs,
+)
+from wmo_distill.sources.rows import (
+    DAMAGED_IDS,
+    UNREAD_IDS,
+    UNREAD_LOGPROBS,
+    IdRow,
+    LogprobRow,
+)
 from wmo_distill.sources.window import WINDOW, Block, Remembered, Window
 
 _KEY = re.compile(rb'"(prompt_token_ids|completion_token_ids|logprobs)"([ \t\r\n]*:[ \t\r\n]*\[)?')
@@ -41,11 +54,18 @@ class Skeleton:
 
 @dataclass(slots=True)
 class Scanner:
-    """Reads one document through a window."""
+    """Reads one document through a window.
+
+    Where `numbers` are not asked for, lists are proved to be JSON and not read, but for prompts
+    that share nothing with the one before.
+    """
 
     window: Window
     remembered: Remembered
+    numbers: bool = True
     last_prompt: IdRow | None = None
+    unproved: list[bytes] = field(default_factory=list)
+    unproved_size: int = 0
 
     def skeleton(self) -> Skeleton:
         """Scan the whole file; NotFlat where a list is not of the fast grammar."""
@@ -56,6 +76,7 @@ class Scanner:
             placeholder = f"{nonce}:{len(lists)}"
             pieces.append(b'"%b"' % placeholder.encode())
             lists[placeholder] = self._list(key)
+        self._prove()
         return Skeleton(b"".join(pieces), lists)
 
     def _next_list(self, pieces: list[bytes]) -> str | None:
@@ -136,6 +157,9 @@ class Scanner:
         text = self.window.until(b"]")
         if text is None:
             raise NotFlat
+        if not self.numbers:
+            self._leave_unread(text)
+            return UNREAD_LOGPROBS if key == "logprobs" else UNREAD_IDS
         if key == "logprobs":
             return read_logprobs(text)
         ids = read_ids(text)
@@ -154,6 +178,10 @@ class Scanner:
         if text is None:
             raise NotFlat
         text = (head + text).rstrip(WHITE)
+        if shared and not self.numbers:
+            self._leave_unread(b"0" + text)
+            known.replace_tail(cut, text, shared)
+            return UNREAD_IDS
         ids = read_ids_after(text) if shared else read_ids(text)
         if ids is None:
             # Where a damaged list ends another way than it began, nothing may share with it.
@@ -167,6 +195,18 @@ class Scanner:
         self.last_prompt = row
         return row
 
+    def _leave_unread(self, text: bytes) -> None:
+        self.unproved.append(text)
+        self.unproved_size += len(text)
+        if self.unproved_size >= WINDOW:
+            self._prove()
+
+    def _prove(self) -> None:
+        """NotFlat unless all that was left unread is sound."""
+        if self.unproved:
+            prove_flat(self.unproved)
+        self.unproved, self.unproved_size = [], 0
+
     def _at_end_of_number(self) -> bool:
         window = self.window
         if window.pos == window.end and not window.refill():
@@ -177,13 +217,13 @@ class Scanner:
 _spare: list[tuple[Block, Remembered]] = []  # fresh memory costs more than reading into it
 
 
-def scan(file: IO[bytes], window: int = WINDOW) -> Skeleton:
+def scan(file: IO[bytes], window: int = WINDOW, *, numbers: bool = True) -> Skeleton:
     """The skeleton and the token lists of a document; NotFlat for the ordinary path."""
     block, remembered = _spare.pop() if _spare else (Block(window), Remembered())
     if len(block.data) != window:
         block = Block(window)
     remembered.clear()
     try:
-        return Scanner(Window(file, block), remembered).skeleton()
+        return Scanner(Window(file, block), remembered, numbers).skeleton()
     finally:
         _spare.append((block, remembered))

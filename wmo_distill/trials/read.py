@@ -10,7 +10,7 @@ from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, SegmentKind, TrialRecord
 from wmo_distill.sources.ctrf import read_tests
 from wmo_distill.sources.rewards import read_rewards
-from wmo_distill.sources.rows import IdRow
+from wmo_distill.sources.rows import MISSING_IDS, UNREAD_IDS, IdRow
 from wmo_distill.sources.run_trace import read_run_trace
 from wmo_distill.sources.sink import Sink, SinkState, read_sink, sink_path
 from wmo_distill.sources.trajectory import Trajectory, read_trajectory, summarizer_prompts
@@ -42,7 +42,7 @@ from wmo_distill.trials.spans import (
     trajectory_spans,
 )
 from wmo_distill.trials.values import Values, at
-from wmo_distill.trials.witness import Turn, Witness, first_prompt_is
+from wmo_distill.trials.witness import Turn, UnreadTurns, Witness, first_prompt_is
 
 if TYPE_CHECKING:
     from wmo_distill.sources.discovery import FoundTrial
@@ -102,7 +102,7 @@ def _read_episode(
     files, recorded, values = trial.files, episode.recorded, Values()
     agent_result = at(recorded, "agent_result")
     agent_dir = episode.directory("agent")
-    trajectory = read_trajectory(files, agent_dir)
+    trajectory = read_trajectory(files, agent_dir, unread=True)
     own = _own_spans(trial, episode, agent_dir, trajectory, options)
     sink, spans = _from_sink(trial, episode, options)
     sink_issues = () if sink is None or spans is not None else sink.issues
@@ -195,7 +195,9 @@ def _own_spans(
     options: BuildOptions,
 ) -> Spans:
     """The spans that Harbor's own files hold."""
-    turns = [Turn(s.prompt, s.completion, s.logprobs) for s in trajectory.steps if s.has_ids]
+    steps = [step for step in trajectory.steps if step.has_ids]
+    # Where nothing is wrong with the result, the trajectory's numbers are never asked for.
+    turns = UnreadTurns(len(steps), lambda: _turns(read_trajectory(trial.files, agent_dir)))
     if trial.result is None:
         return trajectory_spans(Witness(turns), (), salvage=options.salvage)
     agent_result = at(episode.recorded, "agent_result")
@@ -204,11 +206,19 @@ def _own_spans(
         return trajectory_spans(Witness(turns), missing, salvage=options.salvage)
     details = agent_result.get("rollout_details", ABSENT)
     summarizers: tuple[IdRow, ...] = ()
-    if isinstance(details, list) and details and not first_prompt_is(details[0], turns):
-        summarizers = summarizer_prompts(trial.files, agent_dir)
+    if isinstance(details, list) and details:
+        first = steps[0].prompt if steps else MISSING_IDS
+        first = turns[0].prompt if first is UNREAD_IDS else first
+        if not first_prompt_is(details[0], first):
+            summarizers = summarizer_prompts(trial.files, agent_dir)
     return episode_spans(
         details, Witness(turns, summarizers), salvage=options.salvage, extra=options.extra
     )
+
+
+def _turns(trajectory: Trajectory) -> list[Turn]:
+    """The turns of the steps with ids."""
+    return [Turn(s.prompt, s.completion, s.logprobs) for s in trajectory.steps if s.has_ids]
 
 
 def _from_sink(
