@@ -91,8 +91,8 @@ class TrialFiles:
 
     def is_dir(self, relative: str) -> bool:
         """Whether a real directory, reached by no link, lies there."""
-        mode = _mode(self.root, relative)
-        return mode is not None and stat.S_ISDIR(mode)
+        state = _state(self.root, relative)
+        return state is not None and stat.S_ISDIR(state.st_mode)
 
     def names(self, relative: str = "") -> list[str]:
         """The names in a directory, sorted as UTF-8 bytes; none where there is no directory."""
@@ -105,13 +105,8 @@ class TrialFiles:
 
     def stat(self, relative: str) -> os.stat_result | None:
         """The state of a regular file that no link leads to."""
-        mode = _mode(self.root, relative)
-        if mode is None or not stat.S_ISREG(mode):
-            return None
-        try:
-            return os.lstat(self.root / relative)
-        except OSError:
-            return None
+        state = _state(self.root, relative)
+        return state if state is not None and stat.S_ISREG(state.st_mode) else None
 
 
 def parse_json(data: bytes) -> Any | Absent:
@@ -122,30 +117,30 @@ def parse_json(data: bytes) -> Any | Absent:
         return Absent.UNREADABLE
 
 
-def _mode(root: Path, relative: str) -> int | None:
-    """The mode of a path below root; None where it is missing or a link lies on the way."""
+def _state(root: Path, relative: str) -> os.stat_result | None:
+    """The state of a path below root, or of the first link on the way; None if it is missing."""
     current = os.fspath(root)
-    mode = None
+    state: os.stat_result | None = None
     for part in relative.split("/"):
         if part in ("", ".", ".."):
             return None
-        if mode is not None and not stat.S_ISDIR(mode):
+        if state is not None and not stat.S_ISDIR(state.st_mode):
             return None
         current = f"{current}/{part}"
         try:
-            mode = os.lstat(current).st_mode
+            state = os.lstat(current)
         except (OSError, ValueError):
             return None
-        if stat.S_ISLNK(mode):
-            return stat.S_IFLNK
-    return mode
+        if stat.S_ISLNK(state.st_mode):
+            return state
+    return state
 
 
 def _open_regular(root: Path, relative: str) -> IO[bytes] | Absent:
-    mode = _mode(root, relative)
-    if mode is None:
+    state = _state(root, relative)
+    if state is None:
         return Absent.MISSING
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(state.st_mode):
         return Absent.UNREADABLE
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:

@@ -60,9 +60,11 @@ def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 def common_prefix(a: Ids, b: Ids) -> int:
     """How many leading ids two arrays share."""
     n = min(a.size, b.size)
+    if not n:
+        return 0
     differs = a[:n] != b[:n]
-    first = int(differs.argmax()) if n else 0
-    return first if n and differs[first] else n
+    first = int(differs.argmax())
+    return first if differs[first] else n
 
 
 class TokenSpan:

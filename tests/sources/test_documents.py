@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.sources import documents, numbers, scan
 from wmo_distill.sources.plain import read_result_lists, read_step_lists
-from wmo_distill.sources.rows import IdRow, LogprobRow, whole_row
+from wmo_distill.sources.rows import UNREAD_IDS, UNREAD_LOGPROBS, IdRow, LogprobRow, whole_row
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "250"))
 FORMS = {
@@ -39,6 +39,19 @@ def comparable(value: Any) -> Any:
     return repr(value)
 
 
+def unread_matches(value: Any, whole: Any) -> bool:
+    """Whether a value is `whole`, but for rows that hold numbers and were left unread."""
+    if value is UNREAD_IDS or value is UNREAD_LOGPROBS:
+        return type(whole) is type(value) and not whole.missing
+    if isinstance(value, dict):
+        return value.keys() == whole.keys() and all(
+            unread_matches(value[key], whole[key]) for key in value
+        )
+    if isinstance(value, list):
+        return len(value) == len(whole) and all(map(unread_matches, value, whole))
+    return bool(comparable(value) == comparable(whole))
+
+
 def check(data: bytes, form: str, folder: Path, window: int = 1 << 20) -> bool:
     """All readers agree on `data`; gives whether the fast one could read it."""
     (folder / "x.json").write_bytes(data)
@@ -53,13 +66,18 @@ def check(data: bytes, form: str, folder: Path, window: int = 1 << 20) -> bool:
             patch.setattr(numbers, "simdjson", accelerator)
             patch.setattr(documents, "scan", partial(scan.scan, window=window))
             fast = read(files, "x.json")
+            unread = documents.read_trajectory_file(files, "x.json", unread=True)
         if isinstance(value, Absent):
             assert fast is value
-            return False
+            assert unread is value
+            continue
         assert not isinstance(fast, Absent)
         assert comparable(fast.value) == comparable(value)
+        if form == "trajectory":
+            assert not isinstance(unread, Absent)
+            assert unread_matches(unread.value, value)
         slow.append(fast.slow)
-    return not any(slow)
+    return bool(slow) and not any(slow)
 
 
 # Values that JSON can hold in the place of a number, a list or an object.
@@ -205,6 +223,9 @@ RESULT = '{"agent_result": {"rollout_details": [{' + LISTS + "}]}}"
         "[[1, 2], [1, 2 3]]",  # no comma
         "[[1, 2], [1, 2,]]",
         "[[1, 2], [1, 2,,3]]",
+        "[[1, , 2]]",
+        "[[1, 2], [1, 2, , 3]]",
+        "[[ , 1]]",
         "[[1, 2], [1,\t2]]",  # the same ids, other white space
         "[[1, 2] , [1, 2 ] ]",
         "[[1, 2][1, 2]]",
@@ -262,6 +283,23 @@ def test_harbor_form_is_read_fast(tmp_path: Path) -> None:
     ]
     trajectory = json.dumps({"steps": [{"metrics": m} for m in metrics]}, indent=2)
     assert check(trajectory.encode(), "trajectory", tmp_path, 64)
+
+
+@pytest.mark.skipif(numbers.simdjson is None, reason="needs simdjson")
+def test_numbers_that_are_not_asked_for_stay_unread(tmp_path: Path) -> None:
+    """But for the first prompt, which tells whose chat it is."""
+    rows = [[5, 6], [5, 6, 7], [5, 6, 7, 8]]
+    metrics = [
+        {"prompt_token_ids": row, "completion_token_ids": [1], "logprobs": [-1.0]} for row in rows
+    ]
+    (tmp_path / "x.json").write_text(json.dumps({"steps": [{"metrics": m} for m in metrics]}))
+    read = documents.read_trajectory_file(TrialFiles(tmp_path), "x.json", unread=True)
+    assert not isinstance(read, Absent)
+    steps = [step["metrics"] for step in read.value["steps"]]
+    assert whole_row(steps[0]["prompt_token_ids"]).tolist() == [5, 6]
+    assert all(step["prompt_token_ids"] is UNREAD_IDS for step in steps[1:])
+    assert all(step["completion_token_ids"] is UNREAD_IDS for step in steps)
+    assert all(step["logprobs"] is UNREAD_LOGPROBS for step in steps)
 
 
 def test_shared_ids_are_not_parsed_again(tmp_path: Path) -> None:

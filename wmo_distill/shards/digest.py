@@ -29,7 +29,8 @@ def row_digest(record: TrialRecord, values: dict[str, Any] | None = None) -> byt
     digest.update(json.dumps(head, sort_keys=True, separators=(",", ":")).encode())
     for array in arrays:
         if array is not None:
-            digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+            little = array.dtype.newbyteorder("<")
+            digest.update(array.astype(little, order="C", copy=False).data)
     return digest.digest()
 
 

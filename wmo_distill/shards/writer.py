@@ -82,7 +82,7 @@ class PartWriter:
         self._values: list[dict[str, Any]] = []
         self._tokens = self._extra = 0
         self._rows = self._all_tokens = self._row_sum = 0
-        self._totals = Totals()
+        self._totals: list[Totals] = []
         self._info: PartInfo | None = None
 
     def __enter__(self) -> "PartWriter":
@@ -114,7 +114,7 @@ class PartWriter:
         self._all_tokens += tokens
         self._rows += 1
         self._row_sum = (self._row_sum + int.from_bytes(row_digest(record, values))) % MODULUS
-        self._totals = Totals.sum([self._totals, Totals.of(record)])
+        self._totals.append(Totals.of(record))
         return record
 
     def _flush(self) -> None:
@@ -146,7 +146,7 @@ class PartWriter:
             bytes=size,
             sha256=sha256,
             row_sum=f"{self._row_sum:064x}",
-            totals=self._totals,
+            totals=Totals.sum(self._totals),
         )
 
     @property

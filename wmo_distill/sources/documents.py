@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles, parse_json
+from wmo_distill.sources import numbers
 from wmo_distill.sources.numbers import NotFlat
 from wmo_distill.sources.plain import (
     LIST_KEYS,
@@ -36,8 +37,17 @@ def read_result(files: TrialFiles, relative: str = "result.json") -> Document | 
     return _read(files, relative, _put_result_lists, read_result_lists)
 
 
-def read_trajectory_file(files: TrialFiles, relative: str) -> Document | Absent:
-    """An ATIF file; the `metrics` of its steps hold rows."""
+def read_trajectory_file(
+    files: TrialFiles, relative: str, *, unread: bool = False
+) -> Document | Absent:
+    """An ATIF file; the `metrics` of its steps hold rows.
+
+    With `unread` most of them may be UNREAD_IDS and UNREAD_LOGPROBS, never the first prompt.
+    """
+    if unread and numbers.simdjson is not None:
+        read = _read_fast(files, relative, _put_step_lists, read_numbers=False)
+        if read is not None:
+            return read
     return _read(files, relative, _put_step_lists, read_step_lists)
 
 
@@ -47,12 +57,30 @@ def _read(
     put: Callable[[Any, Skeleton], int],
     plain: Callable[[Any], None],
 ) -> Document | Absent:
+    read = _read_fast(files, relative, put)
+    if read is not None:
+        return read
+    value = files.read_json(relative)
+    if isinstance(value, Absent):
+        return value
+    plain(value)
+    return Document(value, slow=True)
+
+
+def _read_fast(
+    files: TrialFiles,
+    relative: str,
+    put: Callable[[Any, Skeleton], int],
+    *,
+    read_numbers: bool = True,
+) -> Document | Absent | None:
+    """None for a document outside the fast grammar."""
     opened = files.open(relative)
     if isinstance(opened, Absent):
         return opened
     with opened:
         try:
-            skeleton = scan(opened)
+            skeleton = scan(opened, numbers=read_numbers)
             value = parse_json(skeleton.text)
             if not isinstance(value, Absent) and put(value, skeleton) == len(skeleton.lists):
                 return Document(value)
@@ -60,11 +88,7 @@ def _read(
             pass
         except OSError:
             return Absent.UNREADABLE
-    value = files.read_json(relative)
-    if isinstance(value, Absent):
-        return value
-    plain(value)
-    return Document(value, slow=True)
+    return None
 
 
 def _put_result_lists(value: Any, skeleton: Skeleton) -> int:
@@ -104,12 +128,7 @@ def _put_step_lists(value: Any, skeleton: Skeleton) -> int:
 
 def _cut(value: Any, key: str, skeleton: Skeleton) -> CutList | None:
     """The list that was cut out here; a list that was not cut out is outside the fast grammar."""
-    index = skeleton.index_of(value)
-    if index is None:
-        if isinstance(value, list):
-            raise NotFlat
-        return None
-    found = skeleton.lists[index]
-    if found.key != key:
+    found = skeleton.lists.get(value) if isinstance(value, str) else None
+    if isinstance(value, list) or (found is not None and found.key != key):
         raise NotFlat
     return found

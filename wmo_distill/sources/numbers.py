@@ -9,7 +9,7 @@ and believes nothing. Whatever these do not take goes through the ordinary parse
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -36,9 +36,11 @@ class NotFlat(Exception):  # noqa: N818 - a signal to take the ordinary path, no
 
 def read_ids(text: bytes) -> Ids | None:
     """Ids of the text between the brackets; None if it holds something that is no id."""
+    if simdjson is not None and (ids := _simdjson_ids(b"[%b]" % text)) is not None:
+        return ids
     if not text or text.isspace():
         return NO_IDS if not text.strip(WHITE) else id_row(_loads(text)).delta
-    ids = _simdjson_ids(text) if simdjson is not None else _numpy_ids(text)
+    ids = _numpy_ids(text)
     if ids is None:
         ids = id_row(_loads(text)).delta
     return ids
@@ -46,6 +48,8 @@ def read_ids(text: bytes) -> Ids | None:
 
 def read_ids_after(text: bytes) -> Ids | None:
     """As `read_ids`, for text that goes on after at least one number: ", 2, 3" or nothing."""
+    if simdjson is not None and (ids := _simdjson_ids(b"[0%b]" % text)) is not None:
+        return ids[1:]
     text = text.strip(WHITE)
     if not text:
         return NO_IDS
@@ -56,15 +60,27 @@ def read_ids_after(text: bytes) -> Ids | None:
 
 def read_logprobs(text: bytes) -> LogprobRow:
     """Log-probabilities of the text between the brackets."""
-    if simdjson is not None and len(text) < _SIMDJSON_LIMIT:
-        values = _simdjson_logprobs(text)
-        if values is not None:
-            return LogprobRow(frozen(values))
+    if simdjson is not None and (values := _simdjson_logprobs(b"[%b]" % text)) is not None:
+        return LogprobRow(values)
     try:
         return logprob_row(orjson.loads(b"[%b]" % text))
     except orjson.JSONDecodeError:
         # NaN, Infinity and numbers beyond a double are readable JSON here, though not there.
         return logprob_row(_loads(text))
+
+
+def prove_flat(texts: Sequence[bytes]) -> None:
+    """NotFlat unless each text is the inside of a flat JSON list; no text holds a bracket "]".
+
+    Without a string no text can lean on another: one that opens a bracket leaves it open.
+    """
+    whole = b"[[%b]]" % b"],[".join(texts)
+    if b'"' in whole:
+        raise NotFlat
+    try:
+        _parse(whole)
+    except (ValueError, RuntimeError):
+        raise NotFlat from None
 
 
 class _Parsers(threading.local):
@@ -77,39 +93,45 @@ class _Parsers(threading.local):
 _parsers: _Parsers | None = None
 
 
-def _parse(text: bytes) -> Any:
-    """The text as a simdjson array, which must be gone before the next one is asked for.
+def _parse(array: bytes) -> Any:
+    """A simdjson array, which must be gone before the next one is asked for.
 
-    The text holds no closing bracket, so it cannot hold a list, which simdjson would flatten.
+    Its text holds one closing bracket, so it cannot hold a list, which simdjson would flatten.
     """
     global _parsers
+    if len(array) >= _SIMDJSON_LIMIT:
+        raise ValueError
     if _parsers is None:
         _parsers = _Parsers()
-    return _parsers.parse(b"[%b]" % text)
+    return _parsers.parse(array)
 
 
-def _simdjson_ids(text: bytes) -> Ids | None:
-    """All numbers, None if any is no integer in [0, 2^31)."""
-    if len(text) >= _SIMDJSON_LIMIT:
-        return _numpy_ids(text)
+def _simdjson_ids(array: bytes) -> Ids | None:
+    """All numbers, None if there is none or any is no integer in [0, 2^31)."""
     document = None
     try:
-        document = _parse(text)
+        document = _parse(array)
         values = np.frombuffer(document.as_buffer(of_type="i"), np.uint64)
-        # A negative number reads as one beyond 2^63.
-        return frozen(values.astype(np.int32)) if values.max(initial=0) < ID_LIMIT else None
+        # A negative number reads as one beyond 2^63; no number at all has no maximum.
+        if np.maximum.reduce(values) >= ID_LIMIT:
+            return None
+        ids = values.astype(np.int32)
+        ids.setflags(write=False)
+        return ids
     except (ValueError, TypeError, RuntimeError):
         return None
     finally:
         del document
 
 
-def _simdjson_logprobs(text: bytes) -> Logprobs | None:
+def _simdjson_logprobs(array: bytes) -> Logprobs | None:
     """All numbers, None if any is no number or beyond a double."""
     document = None
     try:
-        document = _parse(text)
-        return np.frombuffer(document.as_buffer(of_type="d"), np.float64).copy()
+        document = _parse(array)
+        values = np.frombuffer(document.as_buffer(of_type="d"), np.float64).copy()
+        values.setflags(write=False)
+        return values
     except (ValueError, TypeError, RuntimeError):
         return None
     finally:
@@ -121,13 +143,14 @@ def _numpy_ids(text: bytes) -> Ids | None:
     text = text.strip(WHITE)
     compact = text.translate(None, WHITE)
     digits = compact.translate(None, b",")
-    if not digits.isdigit():
+    # NumPy reads white space between two commas as a zero.
+    if not digits.isdigit() or b",," in compact or compact.startswith(b","):
         return None
     try:
         values = np.fromstring(text, np.int64, sep=",")
     except (ValueError, DeprecationWarning):  # it met something else before the end
         return None
-    # White space inside a number, and commas too many, end NumPy's reading early.
+    # White space inside a number, and a comma at the end, end NumPy's reading early.
     if not values.size or values.size != len(compact) - len(digits) + 1 or values.max() >= ID_LIMIT:
         return None
     if (compact[0] == 48 or b",0" in compact) and _LEADING_ZERO.search(compact):

@@ -1,16 +1,14 @@
 """Recorded lists of numbers, read without trusting them."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, Logprobs, common_prefix, frozen
 
 
-@dataclass(frozen=True, slots=True)
-class IdRow:
+class IdRow(NamedTuple):
     """One recorded list of ids: the first `shared` ids of the row `before`, then `delta`.
 
     `delta` is None where the list was null (`missing`) or held something that is no id.
@@ -26,8 +24,7 @@ class IdRow:
         return 0 if self.delta is None else self.shared + self.delta.size
 
 
-@dataclass(frozen=True, slots=True)
-class LogprobRow:
+class LogprobRow(NamedTuple):
     """One recorded list of log-probabilities, NaN at its `nulls`.
 
     `values` is None where the list was null (`missing`) or held something that is no number.
@@ -40,8 +37,11 @@ class LogprobRow:
 
 MISSING_IDS = IdRow(0, None, missing=True)
 DAMAGED_IDS = IdRow(0, None)
+UNREAD_IDS = IdRow(0, None)
+"""A sound list of JSON whose numbers were not asked for; told from others by identity."""
 MISSING_LOGPROBS = LogprobRow(None, missing=True)
 DAMAGED_LOGPROBS = LogprobRow(None)
+UNREAD_LOGPROBS = LogprobRow(None)
 
 
 def id_row(value: Any) -> IdRow:

@@ -9,23 +9,34 @@ document takes the ordinary path.
 
 import re
 import secrets
-from dataclasses import dataclass
-from typing import IO
+from dataclasses import dataclass, field
+from typing import IO, NamedTuple
 
-from wmo_distill.sources.numbers import WHITE, NotFlat, read_ids, read_ids_after, read_logprobs
-from wmo_distill.sources.rows import DAMAGED_IDS, IdRow, LogprobRow
+from wmo_distill.sources.numbers import (
+    WHITE,
+    NotFlat,
+    prove_flat,
+    read_ids,
+    read_ids_after,
+    read_logprobs,
+)
+from wmo_distill.sources.rows import (
+    DAMAGED_IDS,
+    UNREAD_IDS,
+    UNREAD_LOGPROBS,
+    IdRow,
+    LogprobRow,
+)
 from wmo_distill.sources.window import WINDOW, Block, Remembered, Window
 
-_KEY = re.compile(rb'"(prompt_token_ids|completion_token_ids|logprobs)"')
-_OPENING = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*\[")
+_KEY = re.compile(rb'"(prompt_token_ids|completion_token_ids|logprobs)"([ \t\r\n]*:[ \t\r\n]*\[)?')
 _NEXT_ROW = re.compile(rb"[ \t\r\n]*(?:(,)[ \t\r\n]*\[|\])")
 _LONGEST_KEY = len(b'"completion_token_ids"')
 
 Row = IdRow | LogprobRow
 
 
-@dataclass(frozen=True, slots=True)
-class CutList:
+class CutList(NamedTuple):
     """A list cut out of a document: rows of numbers, or numbers (`flat`, one row)."""
 
     key: str
@@ -38,63 +49,64 @@ class Skeleton:
     """A document without its token lists, and the lists by placeholder."""
 
     text: bytes
-    nonce: str
-    lists: list[CutList]
-
-    def index_of(self, value: object) -> int | None:
-        """The list whose placeholder `value` is."""
-        if not isinstance(value, str) or not value.startswith(self.nonce):
-            return None
-        return int(value[len(self.nonce) :])
+    lists: dict[str, CutList]
 
 
 @dataclass(slots=True)
 class Scanner:
-    """Reads one document through a window."""
+    """Reads one document through a window.
+
+    Where `numbers` are not asked for, lists are proved to be JSON and not read, but for prompts
+    that share nothing with the one before.
+    """
 
     window: Window
     remembered: Remembered
+    numbers: bool = True
     last_prompt: IdRow | None = None
+    unproved: list[bytes] = field(default_factory=list)
+    unproved_size: int = 0
 
     def skeleton(self) -> Skeleton:
         """Scan the whole file; NotFlat where a list is not of the fast grammar."""
-        nonce = secrets.token_hex(16) + ":"
+        nonce = secrets.token_hex(16)
         pieces: list[bytes] = []
-        lists: list[CutList] = []
-        while (key := self._next_key(pieces)) is not None:
-            if self._opens_list(pieces):
-                pieces.append(b'"%b%d"' % (nonce.encode(), len(lists)))
-                lists.append(self._list(key))
-        return Skeleton(b"".join(pieces), nonce, lists)
+        lists: dict[str, CutList] = {}
+        while (key := self._next_list(pieces)) is not None:
+            placeholder = f"{nonce}:{len(lists)}"
+            pieces.append(b'"%b"' % placeholder.encode())
+            lists[placeholder] = self._list(key)
+        self._prove()
+        return Skeleton(b"".join(pieces), lists)
 
-    def _next_key(self, pieces: list[bytes]) -> str | None:
-        """Pass to just behind the next key of a token list, keeping what lies before."""
+    def _next_list(self, pieces: list[bytes]) -> str | None:
+        """Pass to just behind the bracket that opens the next list, keeping what lies before."""
         window = self.window
         while True:
-            data, pos = window.block.data, window.pos
+            data, pos = window.data, window.pos
             found = _KEY.search(data, pos, window.end)
             if found:
-                pieces.append(bytes(window.block.view[pos : found.end()]))
+                behind_key = found.end(1) + 1
+                pieces.append(data[pos:behind_key])
                 window.pos = found.end()
-                return found[1].decode()
+                if window.pos > behind_key:
+                    pieces.append(b":")
+                    return found[1].decode()
+                if self._opens_list(pieces):
+                    return found[1].decode()
+                continue
             # A key may lie across the edge of the window.
             safe = max(pos, window.end - _LONGEST_KEY)
-            pieces.append(bytes(window.block.view[pos:safe]))
+            pieces.append(data[pos:safe])
             window.pos = safe
             if not window.refill():
-                pieces.append(bytes(window.block.view[window.pos : window.end]))
+                pieces.append(data[window.pos : window.end])
                 window.pos = window.end
                 return None
 
     def _opens_list(self, pieces: list[bytes]) -> bool:
-        """Take the colon and the bracket behind a key, if that is what follows."""
+        """Take the colon and the bracket behind a key, if they follow across the window's edge."""
         window = self.window
-        found = _OPENING.match(window.block.data, window.pos, window.end)
-        if found:
-            pieces.append(b":")
-            window.pos = found.end()
-            return True
-        # Something else follows, or the window ends here.
         if window.peek() != 58:  # ":"
             return False
         pieces.append(b":")
@@ -122,7 +134,7 @@ class Scanner:
     def _next_row(self) -> bool:
         """Take what stands between two rows; False at the end of the list."""
         window = self.window
-        found = _NEXT_ROW.match(window.block.data, window.pos, window.end)
+        found = _NEXT_ROW.match(window.data, window.pos, window.end)
         if found:
             window.pos = found.end()
             return found[1] is not None
@@ -145,6 +157,9 @@ class Scanner:
         text = self.window.until(b"]")
         if text is None:
             raise NotFlat
+        if not self.numbers:
+            self._leave_unread(text)
+            return UNREAD_LOGPROBS if key == "logprobs" else UNREAD_IDS
         if key == "logprobs":
             return read_logprobs(text)
         ids = read_ids(text)
@@ -153,15 +168,20 @@ class Scanner:
     def _prompt(self) -> IdRow:
         window, known = self.window, self.remembered
         same = known.take_shared(window)
+        head = b""
         if same and same == known.size and self._at_end_of_number():
-            cut, shared, head = same, known.numbers, b""
+            cut, shared = same, known.numbers
         else:
             cut, shared = known.cut_at_number(same)
-            head = bytes(known.block.view[cut:same])
+            head = known.block.data[cut:same]
         text = window.until(b"]")
         if text is None:
             raise NotFlat
         text = (head + text).rstrip(WHITE)
+        if shared and not self.numbers:
+            self._leave_unread(b"0" + text)
+            known.replace_tail(cut, text, shared)
+            return UNREAD_IDS
         ids = read_ids_after(text) if shared else read_ids(text)
         if ids is None:
             # Where a damaged list ends another way than it began, nothing may share with it.
@@ -175,23 +195,35 @@ class Scanner:
         self.last_prompt = row
         return row
 
+    def _leave_unread(self, text: bytes) -> None:
+        self.unproved.append(text)
+        self.unproved_size += len(text)
+        if self.unproved_size >= WINDOW:
+            self._prove()
+
+    def _prove(self) -> None:
+        """NotFlat unless all that was left unread is sound."""
+        if self.unproved:
+            prove_flat(self.unproved)
+        self.unproved, self.unproved_size = [], 0
+
     def _at_end_of_number(self) -> bool:
         window = self.window
         if window.pos == window.end and not window.refill():
             return False
-        return window.block.data[window.pos] in b",] \t\r\n"
+        return window.data[window.pos] in b",] \t\r\n"
 
 
 _spare: list[tuple[Block, Remembered]] = []  # fresh memory costs more than reading into it
 
 
-def scan(file: IO[bytes], window: int = WINDOW) -> Skeleton:
+def scan(file: IO[bytes], window: int = WINDOW, *, numbers: bool = True) -> Skeleton:
     """The skeleton and the token lists of a document; NotFlat for the ordinary path."""
     block, remembered = _spare.pop() if _spare else (Block(window), Remembered())
     if len(block.data) != window:
         block = Block(window)
     remembered.clear()
     try:
-        return Scanner(Window(file, block), remembered).skeleton()
+        return Scanner(Window(file, block), remembered, numbers).skeleton()
     finally:
         _spare.append((block, remembered))

@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
@@ -17,8 +17,7 @@ _COMPACTION = "Performed context summarization"
 _PARSED = "Analysis:"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStep:
+class AgentStep(NamedTuple):
     """One turn of the agent, with the rows of its token lists."""
 
     claims: bool
@@ -53,16 +52,19 @@ class Trajectory:
         return self.absent is None and lost.isdisjoint(self.issues)
 
 
-def read_trajectory(files: TrialFiles, agent_dir: str) -> Trajectory:
-    """The trajectory of an agent directory, such as `agent` or `steps/x/agent`."""
-    first = _read(files, f"{agent_dir}/trajectory.json")
+def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) -> Trajectory:
+    """The trajectory of an agent directory, such as `agent` or `steps/x/agent`.
+
+    With `unread` the rows of its steps are as `read_trajectory_file` gives them with it.
+    """
+    first = _read(files, f"{agent_dir}/trajectory.json", unread=unread)
     if isinstance(first, Absent):
         issue = {
             Absent.MISSING: Issue.TRAJECTORY_MISSING,
             Absent.UNREADABLE: Issue.TRAJECTORY_UNREADABLE,
         }[first]
         return Trajectory(absent=first, issues=(issue,))
-    documents, issues = _continued(files, agent_dir, first)
+    documents, issues = _continued(files, agent_dir, first, unread=unread)
     raw = not any(_has_tool_calls(document) for document, _ in documents)
     steps: list[AgentStep] = []
     compactions: list[int] = []
@@ -136,8 +138,10 @@ def message_text(message: Any) -> tuple[str, bool]:
     return "\n".join(texts), image
 
 
-def _read(files: TrialFiles, relative: str) -> tuple[dict[str, Any], bool] | Absent:
-    read = read_trajectory_file(files, relative)
+def _read(
+    files: TrialFiles, relative: str, *, unread: bool = False
+) -> tuple[dict[str, Any], bool] | Absent:
+    read = read_trajectory_file(files, relative, unread=unread)
     if isinstance(read, Absent):
         return read
     if not isinstance(read.value, dict) or not isinstance(read.value.get("steps"), list):
@@ -146,7 +150,7 @@ def _read(files: TrialFiles, relative: str) -> tuple[dict[str, Any], bool] | Abs
 
 
 def _continued(
-    files: TrialFiles, agent_dir: str, first: tuple[dict[str, Any], bool]
+    files: TrialFiles, agent_dir: str, first: tuple[dict[str, Any], bool], *, unread: bool
 ) -> tuple[list[tuple[dict[str, Any], bool]], list[Issue]]:
     """The first file and those it is continued in, none twice and none outside the directory."""
     documents = [first]
@@ -166,7 +170,7 @@ def _continued(
         if name in seen:
             return documents, [Issue.CONTINUATION_CYCLIC]
         seen.add(name)
-        following = _read(files, f"{agent_dir}/{name}")
+        following = _read(files, f"{agent_dir}/{name}", unread=unread)
         if isinstance(following, Absent):
             return documents, [Issue.CONTINUATION_MISSING]
         documents.append(following)

@@ -13,6 +13,8 @@ from wmo_distill.files import retried
 WINDOW = 1 << 20
 _BLOCK = 1 << 12
 _REMEMBERED = 1 << 24
+_SPACE = 32
+"""No greater byte is white space in JSON."""
 _WHITE = re.compile(rb"[ \t\r\n]*")
 
 _memcmp = ctypes.CDLL(None).memcmp
@@ -36,10 +38,11 @@ class Block:
 class Window:
     """Bytes `pos`..`end` of `block` are the next unread bytes of a file, never the whole file."""
 
-    __slots__ = ("_read", "block", "end", "pos")
+    __slots__ = ("_read", "block", "data", "end", "pos")
 
     def __init__(self, file: IO[bytes], block: Block) -> None:
         self.block = block
+        self.data = block.data
         self.pos = 0
         self.end = 0
         self._read: Callable[[memoryview], int | None] = file.readinto  # type: ignore[attr-defined]
@@ -62,10 +65,12 @@ class Window:
 
     def peek(self) -> int | None:
         """The next byte that is no white space, without taking it; None at the end."""
+        if self.pos < self.end and (byte := self.data[self.pos]) > _SPACE:
+            return byte
         while True:
-            self.pos = _WHITE.match(self.block.data, self.pos, self.end).end()  # type: ignore[union-attr]
+            self.pos = _WHITE.match(self.data, self.pos, self.end).end()  # type: ignore[union-attr]
             if self.pos < self.end:
-                return self.block.data[self.pos]
+                return self.data[self.pos]
             if not self.refill():
                 return None
 
@@ -73,12 +78,12 @@ class Window:
         """The bytes before `stop` (one byte), which is taken too; None if the file ends first."""
         pieces: list[bytes] = []
         while True:
-            at = self.block.data.find(stop, self.pos, self.end)
+            at = self.data.find(stop, self.pos, self.end)
             if at >= 0:
-                pieces.append(bytes(self.block.view[self.pos : at]))
+                text = self.data[self.pos : at]
                 self.pos = at + 1
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            pieces.append(bytes(self.block.view[self.pos : self.end]))
+                return b"".join((*pieces, text)) if pieces else text
+            pieces.append(self.data[self.pos : self.end])
             self.pos = self.end
             if not self.refill():
                 return None

@@ -1,6 +1,7 @@
 """One recorded call to a span: what of it can be used, and what is wrong with the rest."""
 
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 
@@ -111,12 +112,14 @@ def usable(call: Call) -> tuple[Ids | None, Logprobs | None, list[Issue]]:
     if values.size != sampled.size:
         return sampled, None, [Issue.LOGPROBS_LENGTH]
     issues: list[Issue] = []
-    finite = np.isfinite(values)
-    if not finite.all():
+    least, most = np.minimum.reduce(values), np.maximum.reduce(values)
+    if not (isfinite(least) and isfinite(most)):
+        finite = np.isfinite(values)
         issues = [Issue.LOGPROB_NOT_FINITE] * int(values.size - finite.sum())
         values = np.where(finite, values, np.nan)
-    if values.size > 1 and not values.any():
+        most = np.fmax.reduce(values)
+    elif values.size > 1 and least == most == 0:
         issues.append(Issue.LOGPROBS_ALL_ZERO)
-    if np.fmax.reduce(values) > POSITIVE:
+    if most > POSITIVE:
         issues.append(Issue.LOGPROB_POSITIVE)
     return sampled, values, issues

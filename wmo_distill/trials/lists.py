@@ -9,6 +9,9 @@ from wmo_distill.issues import Issue
 from wmo_distill.sources.rows import IdRow, LogprobRow
 from wmo_distill.trials.calls import Call
 
+_in_unicode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_in_ascii = json.JSONEncoder(separators=(",", ":")).encode
+
 
 @dataclass(slots=True)
 class Lists:
@@ -105,10 +108,8 @@ def json_text(value: Any) -> str | None:
     None where it is nested too deeply to be written.
     """
     try:
-        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        return (
-            text if text.isascii() or _encodable(text) else json.dumps(value, separators=(",", ":"))
-        )
+        text = _in_unicode(value)
+        return text if text.isascii() or _encodable(text) else _in_ascii(value)
     except RecursionError:
         return None
 

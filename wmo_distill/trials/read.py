@@ -10,7 +10,7 @@ from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, SegmentKind, TrialRecord
 from wmo_distill.sources.ctrf import read_tests
 from wmo_distill.sources.rewards import read_rewards
-from wmo_distill.sources.rows import IdRow
+from wmo_distill.sources.rows import MISSING_IDS, UNREAD_IDS, IdRow
 from wmo_distill.sources.run_trace import read_run_trace
 from wmo_distill.sources.sink import Sink, SinkState, read_sink, sink_path
 from wmo_distill.sources.trajectory import Trajectory, read_trajectory, summarizer_prompts
@@ -42,7 +42,7 @@ from wmo_distill.trials.spans import (
     trajectory_spans,
 )
 from wmo_distill.trials.values import Values, at
-from wmo_distill.trials.witness import Turn, Witness, first_prompt_is
+from wmo_distill.trials.witness import Turn, UnreadTurns, Witness, first_prompt_is
 
 if TYPE_CHECKING:
     from wmo_distill.sources.discovery import FoundTrial
@@ -69,8 +69,8 @@ def read_trial_dir(
     columns["group_expected"] = None if job is None else job.n_attempts
     read = [_read_episode(trial, episode, columns, options) for episode in episode_places(trial)]
     records = [record for record, _, _ in read]
-    shared = (*trial.issues, *values.issues)
-    records[0] = replace(records[0], issues=tuple(sorted((*records[0].issues, *shared))))
+    if shared := (*trial.issues, *values.issues):
+        records[0] = replace(records[0], issues=tuple(sorted((*records[0].issues, *shared))))
     return ReadTrial(
         records=apply_cells(_unique(records), cells) if cells else tuple(_unique(records)),
         calls_found=sum(calls for _, calls, _ in read),
@@ -102,7 +102,7 @@ def _read_episode(
     files, recorded, values = trial.files, episode.recorded, Values()
     agent_result = at(recorded, "agent_result")
     agent_dir = episode.directory("agent")
-    trajectory = read_trajectory(files, agent_dir)
+    trajectory = read_trajectory(files, agent_dir, unread=True)
     own = _own_spans(trial, episode, agent_dir, trajectory, options)
     sink, spans = _from_sink(trial, episode, options)
     sink_issues = () if sink is None or spans is not None else sink.issues
@@ -138,32 +138,15 @@ def _read_episode(
     whole_reward = graded.reward
     if episode.step_index is not None:
         whole_reward = trial_reward(at(trial.result, "verifier_result"), options)
-    record = TrialRecord(
+    taken = {
         **columns,
         **episode_trace(recorded, values),
-        episode_id=columns["trial_id"] or f"path:{columns['artifact_dir']}",
-        step_name=None if episode.step_index is None else _step_name(recorded, values),
-        step_index=episode.step_index,
-        sampled_with=sampled_with,
-        reward=graded.reward,
-        rewards=graded.rewards,
-        trial_reward=whole_reward,
-        passed=graded.passed,
-        reward_valid=graded.reward_valid,
-        infra_failed=graded.infra_failed,
-        tests=graded.tests,
-        note=graded.note,
-        stop_reason=ending.stop_reason,
-        reference_stop_reason=values.text(reference_stop_reason(evidence)),
-        completion=ending.completion,
-        exception_type=values.text(None if evidence.exception is None else evidence.exception.type),
-        n_episodes=values.integer(evidence.n_episodes),
-        max_turns=values.integer(cap),
-        spans=spans.spans,
-        segment_kinds=spans.kinds,
-        span_source=spans.source,
-        compactions=_compactions(trajectory),
-    )
+        "step_name": None if episode.step_index is None else _step_name(recorded, values),
+        "reference_stop_reason": values.text(reference_stop_reason(evidence)),
+        "exception_type": values.text(evidence.exception and evidence.exception.type),
+        "n_episodes": values.integer(evidence.n_episodes),
+        "max_turns": values.integer(cap),
+    }
     issues = (
         *spans.issues,
         *sink_issues,
@@ -176,7 +159,27 @@ def _read_episode(
         *place_issues(trial, episode),
         *values.issues,
     )
-    record = replace(record, issues=tuple(sorted(issues)))
+    record = TrialRecord(
+        **taken,
+        episode_id=columns["trial_id"] or f"path:{columns['artifact_dir']}",
+        step_index=episode.step_index,
+        sampled_with=sampled_with,
+        reward=graded.reward,
+        rewards=graded.rewards,
+        trial_reward=whole_reward,
+        passed=graded.passed,
+        reward_valid=graded.reward_valid,
+        infra_failed=graded.infra_failed,
+        tests=graded.tests,
+        note=graded.note,
+        stop_reason=ending.stop_reason,
+        completion=ending.completion,
+        spans=spans.spans,
+        segment_kinds=spans.kinds,
+        span_source=spans.source,
+        issues=tuple(sorted(issues)),
+        compactions=_compactions(trajectory),
+    )
     return record, spans.calls_found + found, trajectory.slow_reads
 
 
@@ -192,7 +195,9 @@ def _own_spans(
     options: BuildOptions,
 ) -> Spans:
     """The spans that Harbor's own files hold."""
-    turns = [Turn(s.prompt, s.completion, s.logprobs) for s in trajectory.steps if s.has_ids]
+    steps = [step for step in trajectory.steps if step.has_ids]
+    # Where nothing is wrong with the result, the trajectory's numbers are never asked for.
+    turns = UnreadTurns(len(steps), lambda: _turns(read_trajectory(trial.files, agent_dir)))
     if trial.result is None:
         return trajectory_spans(Witness(turns), (), salvage=options.salvage)
     agent_result = at(episode.recorded, "agent_result")
@@ -201,11 +206,19 @@ def _own_spans(
         return trajectory_spans(Witness(turns), missing, salvage=options.salvage)
     details = agent_result.get("rollout_details", ABSENT)
     summarizers: tuple[IdRow, ...] = ()
-    if isinstance(details, list) and details and not first_prompt_is(details[0], turns):
-        summarizers = summarizer_prompts(trial.files, agent_dir)
+    if isinstance(details, list) and details:
+        first = steps[0].prompt if steps else MISSING_IDS
+        first = turns[0].prompt if first is UNREAD_IDS else first
+        if not first_prompt_is(details[0], first):
+            summarizers = summarizer_prompts(trial.files, agent_dir)
     return episode_spans(
         details, Witness(turns, summarizers), salvage=options.salvage, extra=options.extra
     )
+
+
+def _turns(trajectory: Trajectory) -> list[Turn]:
+    """The turns of the steps with ids."""
+    return [Turn(s.prompt, s.completion, s.logprobs) for s in trajectory.steps if s.has_ids]
 
 
 def _from_sink(
@@ -265,12 +278,12 @@ def _unique(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     seen: set[str] = set()
     unique = []
     for record in records:
-        episode_id = record.episode_id
         if record.step_index is not None:
             name = record.step_name
-            episode_id += f"/{record.step_index if name is None else name}"
+            episode_id = f"{record.episode_id}/{record.step_index if name is None else name}"
             if episode_id in seen:
                 episode_id += f"#{record.step_index}"
-        seen.add(episode_id)
-        unique.append(replace(record, episode_id=episode_id))
+            record = replace(record, episode_id=episode_id)
+        seen.add(record.episode_id)
+        unique.append(record)
     return unique

@@ -1,8 +1,8 @@
 """What a trajectory knows of the calls: the witness against which recorded lists are held."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -16,13 +16,37 @@ from wmo_distill.sources.rows import (
 from wmo_distill.trials.lists import Lists
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What a trajectory step records of its call."""
 
     prompt: IdRow = MISSING_IDS
     completion: IdRow = MISSING_IDS
     logprobs: LogprobRow = MISSING_LOGPROBS
+
+
+class UnreadTurns(Sequence[Turn]):
+    """Turns of known number that are read when the first of them is asked for.
+
+    Of a file that changed meanwhile it gives so many turns too, empty ones for those it lost.
+    """
+
+    def __init__(self, count: int, read: Callable[[], Sequence[Turn]]) -> None:
+        self._count = count
+        self._read = read
+        self._turns: Sequence[Turn] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Turn]: ...
+    def __getitem__(self, index: int | slice) -> Turn | Sequence[Turn]:
+        if self._turns is None:
+            read = self._read()[: self._count]
+            self._turns = [*read, *[Turn()] * (self._count - len(read))]
+        return self._turns[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +99,20 @@ def _same_values(a: LogprobRow, b: LogprobRow) -> bool:
     return np.array_equal(left, right, equal_nan=True)
 
 
-def first_prompt_is(entry: Any, turns: Sequence[Turn]) -> bool:
-    """Whether an entry's first prompt is that of the first turn."""
+def first_prompt_is(entry: Any, prompt: IdRow) -> bool:
+    """Whether an entry's first prompt is this one."""
     prompts = entry.get("prompt_token_ids") if isinstance(entry, dict) else None
-    if not isinstance(prompts, list) or not prompts or not turns:
+    if not isinstance(prompts, list) or not prompts:
         return False
-    return _same_ids(prompts[0], turns[0].prompt)
+    return _same_ids(prompts[0], prompt)
 
 
 def is_summarizer(entry: Any, witness: Witness) -> bool:
     """Whether entry 0 is a summarizer's chat: the main chat recorded nothing before it."""
     prompts = entry.get("prompt_token_ids") if isinstance(entry, dict) else None
-    if not isinstance(prompts, list) or not prompts or first_prompt_is(entry, witness.turns):
+    if not isinstance(prompts, list) or not prompts:
+        return False
+    if witness.turns and _same_ids(prompts[0], witness.turns[0].prompt):
         return False
     return any(_same_ids(prompts[0], row) for row in witness.summarizer_prompts)
 
