@@ -97,7 +97,7 @@ def trajectory_documents(files: TrialFiles, agent_dir: str) -> list[dict[str, An
     first = _read(files, f"{agent_dir}/trajectory.json")
     if isinstance(first, Absent):
         return first
-    documents, _ = _continued(files, agent_dir, first)
+    documents, _ = _continued(files, agent_dir, first, unread=False)
     return [document for document, _ in documents]
 
 
