@@ -1,6 +1,7 @@
 """A directory that a command writes: told by the kind in its manifest, and replaced whole."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,11 @@ from wmo_distill.errors import UsageError
 from wmo_distill.files import Absent, parse_json, whole_file
 
 MANIFEST = "manifest.json"
+# What runs write before their manifest: whole files, and those that were being written.
+_LEFT = re.compile(
+    r"(parts/)?(datums|data)-\d{5,}\.(parquet|jsonl)"
+    r"|(parts/)?\.(datums-|data-|manifest)[^/]*\.tmp"
+)
 
 
 def earlier_files(
@@ -24,9 +30,9 @@ def earlier_files(
         return []
     if not out.is_dir():
         raise UsageError(f"{out}: expected a directory for {what}, found a file; name another")
-    if not any(out.iterdir()):
-        return []
     path = out / MANIFEST
+    if not path.exists() and _clear_leftovers(out):
+        return []
     value = parse_json(path.read_bytes()) if path.is_file() else Absent.MISSING
     if not isinstance(value, dict) or value.get("kind") != kind:
         raise UsageError(
@@ -38,6 +44,23 @@ def earlier_files(
         if found != wanted and not fresh:
             raise UsageError(f"{out}: {_difference(name, wanted, found)}; name another, or --fresh")
     return [str(name) for name in value.get(key, [])]
+
+
+def is_leftover(name: str, stem: str) -> bool:
+    """Whether a name is that of a file which a killed run was writing."""
+    return name.startswith(f".{stem}-") and name.endswith(".tmp")
+
+
+def _clear_leftovers(out: Path) -> bool:
+    """Take away what a killed first run left; False where something else lies there too."""
+    files = [p for p in out.rglob("*") if not p.is_dir() or p.is_symlink()]
+    if not all(_LEFT.fullmatch(p.relative_to(out).as_posix()) for p in files):
+        return False
+    if any(p.is_dir() and p.name != "parts" for p in out.iterdir()):
+        return False
+    for file in files:
+        file.unlink(missing_ok=True)
+    return True
 
 
 def _difference(name: str, wanted: Any, found: Any) -> str:

@@ -181,3 +181,21 @@ def test_the_command(dataset: Path, tmp_path: Path) -> None:
 def test_the_library_names_it() -> None:
     assert wmo_distill.build_datums is build_datums
     assert wmo_distill.build_datum_shards is build_datum_shards
+
+
+def test_what_a_killed_first_build_left_is_replaced(dataset: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "d/parts"
+    parts.mkdir(parents=True)
+    (parts / "datums-00000.parquet").write_bytes(b"whole")
+    (parts / ".datums-00001.parquet.99.tmp").write_bytes(b"half")
+    summary = build_datum_shards(dataset, tmp_path / "d")
+    assert [p.name for p in parts.iterdir()] == [Path(name).name for name in summary.parts]
+    (tmp_path / "e/parts").mkdir(parents=True)
+    (tmp_path / "e/parts/mine.parquet").write_bytes(b"x")
+    with pytest.raises(UsageError, match="something else"):
+        build_datum_shards(dataset, tmp_path / "e")
+
+
+def test_groups_are_dropped_on_request_without_advantages(dataset: Path, tmp_path: Path) -> None:
+    summary = build_datum_shards(dataset, tmp_path / "d", DatumOptions(min_group=99))
+    assert summary.dropped_groups == summary.records - summary.without_tokens > 30

@@ -127,3 +127,14 @@ def test_weights_of_a_position_sum_to_one(
         filler = copy.target_weights == 0
         realised = copy.target_ids == copy.token_ids
         assert (realised | ~filler).all()
+
+
+def test_a_first_token_without_a_prefix_gets_no_advantage_and_costs_none() -> None:
+    one = simple([1, 1, 0, 1])
+    teacher = np.array([np.nan, -0.5, -0.1, -2.0])
+    (scored,), stats = attach_advantages([one], [teacher])
+    assert scored.advantages is not None
+    assert scored.advantages.tolist() == [0.0, 0.5, 0.0, -1.0]
+    assert stats.mismatch_drops == stats.not_finite_drops == 0
+    teacher[3] = np.nan
+    assert attach_advantages([one], [teacher])[1].mismatch_drops == 1

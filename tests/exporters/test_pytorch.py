@@ -90,3 +90,10 @@ def test_packing(datums: Path) -> None:
         starts = (item["position_ids"] == 0).nonzero().flatten().tolist()
         lengths = item["sequence_lengths"].tolist()
         assert starts == [sum(lengths[:i]) for i in range(len(lengths))]
+
+
+def test_a_pass_that_was_left_begins_again(datums: Path) -> None:
+    data = DatumDataset(datums, shuffle=False)
+    whole = ids(data)
+    next(iter(data))
+    assert ids(data) == whole

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.proof.faults import PLANTED, STUDENT, datums, sampled
+from tests.proof.chats import Turn, chat
+from tests.proof.faults import PLANTED, STUDENT, datums, sampled, shifted
 from tests.proof.lm import LanguageModel
 from tests.proof.server import serve
 from wmo_distill.errors import DistillError, UsageError
@@ -35,6 +37,9 @@ class Direct:
             for row in rows
         ]
         return Score(self._model.logprobs(ids), top)
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -125,3 +130,39 @@ def test_datums_without_logprobs_cannot_be_checked(tmp_path: Path) -> None:
     place = datums(tmp_path, [[]])
     with pytest.raises(UsageError, match="found none"):
         check_logprobs(place, Direct(STUDENT))
+
+
+@pytest.mark.parametrize(("how", "said"), [({"top_k": 40, "mode": "processed"}, {"top_k": 40})])
+def test_a_filter_wider_than_the_list_is_no_fault(
+    tmp_path: Path, how: dict[str, Any], said: dict[str, Any]
+) -> None:
+    place = datums(tmp_path, sampled(0, **how), LogprobMode.PROCESSED, **said)
+    assert check_logprobs(place, Direct(STUDENT)).verdict is Verdict.AGREES
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 5])
+def test_a_few_tokens_name_no_fault_in_particular(tmp_path: Path, tokens: int) -> None:
+    clean = datums(tmp_path / "clean", sampled(0, 1, turns=1, tokens=tokens))
+    assert check_logprobs(clean, Direct(STUDENT)).verdict is Verdict.AGREES
+    report = check_logprobs(clean, Direct(LanguageModel(seed=77)))
+    assert report.verdict in (Verdict.UNTOLD, Verdict.AGREES)
+
+
+def test_noise_of_another_precision_is_no_fault(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    noisy = [
+        [Turn(t.prompt, t.sampled, [x + rng.normal(0, 0.03) for x in t.logprobs]) for t in turns]
+        for turns in sampled(3)
+    ]
+    assert check_logprobs(datums(tmp_path, noisy), Direct(STUDENT)).verdict is Verdict.AGREES
+
+
+def test_a_shift_is_named_where_a_sure_model_hides_it(tmp_path: Path) -> None:
+    sure = LanguageModel(sharpness=40.0)
+    rng = np.random.default_rng(1)
+    chats = [chat(sure, rng, tokens=30) for _ in range(30)]
+    report = check_logprobs(datums(tmp_path / "c", chats), Direct(sure))
+    assert report.verdict is Verdict.AGREES
+    late = [shifted(turns, 1) for turns in chats]
+    report = check_logprobs(datums(tmp_path / "s", late), Direct(sure), tolerance=1.0)
+    assert (report.verdict, report.shift) == (Verdict.SHIFTED, 1)

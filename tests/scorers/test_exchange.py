@@ -15,7 +15,7 @@ from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import UsageError
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.exchange import read_answers, write_requests
-from wmo_distill.scorers.scorer import ScoreFault
+from wmo_distill.scorers.scorer import Score, ScoreFault
 
 TEACHER = LanguageModel(seed=6)
 
@@ -101,3 +101,52 @@ def test_what_does_not_fit_is_counted_and_not_taken(datums: Path, tmp_path: Path
 def test_a_missing_file_is_an_error(datums: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected a file of answers"):
         read_answers(datums, ScoreCache(tmp_path / "c"), "t", tmp_path / "none")
+
+
+def test_answers_shifted_by_one_are_not_taken(datums: Path, tmp_path: Path) -> None:
+    cache = ScoreCache(tmp_path / "c")
+    write_requests(datums, cache, "t", tmp_path / "r.jsonl")
+    found = answers(tmp_path / "r.jsonl")
+    for answer in found:
+        answer["logprobs"] = [*answer["logprobs"][1:], 0.0]
+    summary = read_answers(datums, cache, "t", write(tmp_path / "a", found))
+    assert (summary.scored, summary.faults) == (0, {ScoreFault.UNREADABLE: 8})
+
+
+def test_candidates_that_are_no_ids_are_counted(datums: Path, tmp_path: Path) -> None:
+    cache = ScoreCache(tmp_path / "c")
+    write_requests(datums, cache, "t", tmp_path / "r.jsonl", top_k=2)
+    found = answers(tmp_path / "r.jsonl", 2)
+    found[0]["top"][2] = [[2**31, -1.0]]
+    found[1]["top"][2] = [["x", -1.0]]
+    summary = read_answers(datums, cache, "t", write(tmp_path / "a", found), top_k=2)
+    assert (summary.scored, summary.faults) == (6, {ScoreFault.UNREADABLE: 2})
+
+
+def test_two_runs_may_add_to_one_cache(tmp_path: Path) -> None:
+    one, other = ScoreCache(tmp_path / "c"), ScoreCache(tmp_path / "c")
+    values = np.array([np.nan, -1.0])
+    one.add("a", [("x" * 32, Score(values), 0)])
+    other.add("b", [("y" * 32, Score(values), 0)])
+    assert ScoreCache(tmp_path / "c").teachers() == {"a": 1, "b": 1}
+
+
+def test_what_a_killed_run_left_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/.scores-00000-12ab.parquet.77.tmp").write_bytes(b"half")
+    cache = ScoreCache(tmp_path / "c")
+    cache.add("a", [("x" * 32, Score(np.array([np.nan, -1.0])), 0)])
+    assert len(ScoreCache(tmp_path / "c")) == 1
+
+
+def test_a_cache_read_out_of_order_gives_the_same(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    scores = {f"{i:032d}": Score(np.r_[np.nan, -rng.exponential(1.0, 300)]) for i in range(60)}
+    cache = ScoreCache(tmp_path / "c")
+    names = list(scores)
+    for begin in (0, 1):
+        cache.add("t", [(name, scores[name], 0) for name in names[begin::2]])
+    for name in reversed(names):
+        found = ScoreCache.logprobs(cache, name, "t")
+        assert found is not None
+        assert np.array_equal(found, scores[name].logprobs, equal_nan=True)

@@ -1,7 +1,11 @@
 """Scores over HTTP from a real server on loopback, well and badly behaved."""
 
+import socket
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +18,9 @@ from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.records import LogprobMode, Sampling
 from wmo_distill.scorers.cache import ScoreCache
-from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer
+from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer, read_vllm
 from wmo_distill.scorers.run import plan_scores, score_datums
-from wmo_distill.scorers.scorer import ScoreFault, Scorer
+from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer
 from wmo_distill.tokens import Ids
 
 TEACHER = LanguageModel(seed=5)
@@ -235,3 +239,57 @@ def test_what_is_no_cache_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other/scores-00000.parquet").write_bytes(b"PAR1")
     with pytest.raises(UsageError, match="expected a part of scores"):
         ScoreCache(tmp_path / "other")
+
+
+def test_headers_that_drip_do_not_hold_a_call() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            for byte in b"HTTP/1.1 200 OK\r\nx: " + b"a" * 40:
+                try:
+                    connection.sendall(bytes([byte]))
+                except OSError:
+                    return
+                time.sleep(0.05)
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    with pytest.raises(ScoreError, match=r"no whole answer in 0\.3 s"):
+        Endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.3).post("/", {})
+    listener.close()
+
+
+def test_an_endpoint_that_is_closed_gives_up() -> None:
+    with serve(TEACHER, delay=5.0) as server:
+        endpoint = Endpoint(server.url)
+        threading.Timer(0.1, endpoint.close).start()
+        with pytest.raises(ScoreError, match="given up"):
+            endpoint.post("/generate", {"input_ids": [1, 2]})
+
+
+@pytest.mark.parametrize("row", [{"the": {"logprob": -1.0}}, {"7": None}, {"2147483648": {}}])
+def test_odd_candidates_are_counted(datums: Path, tmp_path: Path, row: Any) -> None:
+    class Odd(VllmScorer):
+        def score(self, token_ids: Ids, top_k: int) -> Score:
+            return read_vllm(
+                {
+                    "choices": [
+                        {
+                            "prompt_logprobs": [
+                                None,
+                                *({str(t): {"logprob": -1.0}, **row} for t in token_ids[1:]),
+                            ]
+                        }
+                    ]
+                },
+                token_ids,
+                4,
+            )
+
+    with serve(TEACHER) as server:
+        scorer = Odd(Endpoint(server.url), "t")
+        summary = score_datums(datums, ScoreCache(tmp_path / "c"), scorer, "t", top_k=4)
+    assert summary.scored == 0
+    assert sum(summary.faults.values()) == summary.requests

@@ -33,6 +33,8 @@ MEANINGS = {
     "tokenizer": "the ids make no sense to this model: another tokenizer, or another model",
     "weights": "much alike, but not the same weights: a stale or newer policy, or another "
     "precision; name its version",
+    "untold": "too little to tell: few tokens, or a law that reaches past the listed tokens; "
+    "raise --sample, or --top-k",
 }
 
 

@@ -77,6 +77,7 @@ def score(
             "expected one of --scorer, --write-requests and --read-answers, "
             f"found {sum(ways)}; say who is to score"
         )
+    run.refuse_other_tokenizer(datums, tokenizer)
     kept = ScoreCache(cache)
     if dry_run:
         plan = run.plan_scores(datums, kept, name, top_k=top_k, price=price)

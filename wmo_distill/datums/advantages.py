@@ -150,7 +150,13 @@ def teacher_part(
         sums.drop(Mismatch.FIT)
         return None
     if isinstance(answer, np.ndarray):
-        teacher = answer[mask]
+        teacher = answer[mask].astype(np.float64)
+        if mask.size and mask[0]:
+            # Nothing comes before the first token: it cannot be scored, and gets no advantage.
+            teacher[0] = datum.sampled_logprobs[0]
+        if np.isnan(teacher).any():
+            sums.drop(Mismatch.FIT)
+            return None
     else:
         chosen = [answer[i] for i in np.flatnonzero(mask).tolist()]
         if None in chosen:

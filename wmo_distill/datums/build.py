@@ -88,6 +88,11 @@ def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> l
     segments = by_segment(record.spans)
     wanted = {k: calls for k, calls in segments.items() if k == 0 or rules.subagents}
     sampled = sum(span.sampled.size for calls in wanted.values() for span in calls)
+    if not rules.reference:
+        others = [calls for k, calls in segments.items() if k not in wanted]
+        account.drop_tokens(
+            Drop.SUBAGENT, sum(span.sampled.size for calls in others for span in calls)
+        )
     if rules.reference and record.stop_reason == "context_overflow":
         account.drop_record(Drop.OVERFLOW, sampled)
         return []

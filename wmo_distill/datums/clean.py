@@ -27,6 +27,8 @@ class CleanRow:
     sampled_logprobs: Logprobs
     call_starts: tuple[int, ...]
     call_lengths: tuple[int, ...]
+    subagent_tokens: int
+    """Sampled in the row's other segments, which are not trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ def clean_rows(spans: SpanColumns, rules: DatumRules) -> Mapping[int, CleanRow]:
     if not kept.size:
         return {}
     calls = _Calls(kept, row_of[kept], suffix[kept], sampled[kept])
-    return _sequences(spans, calls, size)
+    others = np.bincount(row_of, weights=sampled, minlength=rows).astype(np.int64) - trained
+    return _sequences(spans, calls, size, others)
 
 
 def _unscored(spans: SpanColumns, sampled: _Ints) -> NDArray[np.bool_]:
@@ -90,7 +93,9 @@ def _unscored(spans: SpanColumns, sampled: _Ints) -> NDArray[np.bool_]:
     return unscored
 
 
-def _sequences(spans: SpanColumns, calls: _Calls, size: _Ints) -> dict[int, CleanRow]:
+def _sequences(
+    spans: SpanColumns, calls: _Calls, size: _Ints, others: _Ints
+) -> dict[int, CleanRow]:
     """Suffixes and sampled runs in turn, in one array, cut at the rows."""
     runs = np.empty(2 * calls.index.size, np.int64)
     runs[0::2], runs[1::2] = calls.suffix, calls.sampled
@@ -119,6 +124,7 @@ def _sequences(spans: SpanColumns, calls: _Calls, size: _Ints) -> dict[int, Clea
             logprobs[place],
             tuple((begins[2 * spoken + 1] - at).tolist()),
             tuple(calls.sampled[spoken].tolist()),
+            int(others[number]),
         )
     return found
 

@@ -29,6 +29,8 @@ class Drop(StrEnum):
     STOP_REASON = "stop_reason"
     SPANLESS = "spanless"
     SILENT = "silent"
+    SUBAGENT = "subagent"
+    """Sampled in the chat of a subagent, which is trained only on request."""
     OVERFLOW = "overflow"
     OVERLONG = "overlong"
     NO_LOGPROBS = "no_logprobs"

@@ -64,8 +64,6 @@ def _of_group(
     std = stdev(values) if len(values) > 1 else None
     constant = len(set(values)) == 1
     dropped = len(values) < options.min_group or (options.drop_constant and constant)
-    if options.advantages is Baseline.NONE:
-        dropped = False
     for episode in members:
         reward = rewards.get(episode)
         advantage = None

@@ -133,6 +133,7 @@ def _of_clean(
     record: TrialRecord, whole: CleanRow, rules: DatumRules, account: Account
 ) -> list[TrainDatum]:
     account.records += 1
+    account.drop_tokens(Drop.SUBAGENT, whole.subagent_tokens)
     if record.stop_reason in rules.drop_stop_reasons:
         account.drop_record(Drop.STOP_REASON, sum(whole.call_lengths))
         return []

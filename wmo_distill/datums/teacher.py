@@ -10,17 +10,12 @@ from wmo_distill.datums.table import datum_id
 from wmo_distill.tokens import Logprobs
 
 
-class TeacherScore(Protocol):
-    """Log-probability of each token, NaN at position 0."""
-
-    @property
-    def logprobs(self) -> Logprobs: ...
-
-
 class Scores(Protocol):
     """Where scores are kept."""
 
-    def get(self, datum_id: str, teacher: str) -> TeacherScore | None: ...
+    def logprobs(self, datum_id: str, teacher: str) -> Logprobs | None:
+        """Log-probability of each token, NaN at position 0."""
+        ...
 
     def teachers(self) -> dict[str, int]: ...
 
@@ -42,8 +37,7 @@ class Teacher:
         )
 
     def score(self, datum: TrainDatum) -> TrainDatum:
-        score = self._scores.get(datum_id(datum), self.name)
-        logprobs = None if score is None else score.logprobs
+        logprobs = self._scores.logprobs(datum_id(datum), self.name)
         part = teacher_part(datum, logprobs, self._rule, self.sums)
         if part is None:
             return replace(datum, advantages=None)

@@ -56,27 +56,28 @@ class DatumDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         self._rank, self._world = rank, world_size
         self._shuffle, self._seed, self._buffer = shuffle, seed, max(1, buffer)
         self._pack = pack_tokens
-        self._epoch = self._done = 0
+        self._epoch = self._done = self._resume = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Begin another epoch, in another order."""
-        self._epoch, self._done = epoch, 0
+        self._epoch, self._done, self._resume = epoch, 0, 0
 
     def state_dict(self) -> dict[str, int]:
         return {"epoch": self._epoch, "done": self._done}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        self._epoch, self._done = state["epoch"], state["done"]
+        self._epoch, self._resume = state["epoch"], state["done"]
+        self._done = self._resume
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        skipped = self._done
+        skipped, self._resume = self._resume, 0
+        self._done = skipped
         rows = self._shuffled()
         items = (tensors(row) for row in rows) if self._pack is None else _packed(rows, self._pack)
         for number, item in enumerate(items):
             if number >= skipped:
                 self._done = number + 1
                 yield item
-        self._done = 0
 
     def _shuffled(self) -> Iterator[DatumRow]:
         rng = np.random.default_rng([self._seed, self._epoch])

@@ -111,7 +111,10 @@ def placed(
     groups: dict[Any, int] = {}
     for _, run in groupby(rows, key=lambda row: row.datum.episode_id):
         taken = []
+        end = -1
         for row in run:
+            if row.datum.segment == 0:
+                end = max(end, row.datum.fragment_index)
             counts.datums += 1
             reason = target.refusal(row, assume_mode=assume_mode, taught=taught)
             if reason is None:
@@ -119,7 +122,10 @@ def placed(
             else:
                 counts.refused[reason] = counts.refused.get(reason, 0) + 1
                 counts.sums["refused_loss_tokens"] += row.datum.loss_tokens
+        # The main chat comes last: what an episode ends with is its end.
+        taken.sort(key=lambda row: row.datum.segment == 0)
         for step, row in enumerate(taken):
+            ends = row.datum.segment == 0 and row.datum.fragment_index == end
             key = row.values["group_id"], row.values["step_name"]
             group = groups.setdefault(key, len(groups))
             counts.sums["exported"] += 1
@@ -127,6 +133,6 @@ def placed(
             counts.sums["tokens"] += row.datum.token_ids.size
             counts.sums["loss_tokens"] += row.datum.loss_tokens
             counts.lost_first += int(row.datum.loss_mask[0])
-            yield row, Place(index, episodes, group, step, step == len(taken) - 1)
+            yield row, Place(index, episodes, group, step, step == len(taken) - 1, ends)
             index += 1
         episodes += bool(taken)

@@ -40,6 +40,7 @@ def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
         "status": _STATUS.get(values["stop_reason"], "failed"),
         "metadata": {
             "episode_id": datum.episode_id,
+            "segment": datum.segment,
             "fragment_index": datum.fragment_index,
             "task_id": values["task_id"],
             "attempt": values["attempt"],

@@ -37,7 +37,9 @@ class Place:
     step: int
     """Among the sequences of its episode, which are contiguous."""
     last: bool
-    """Whether its episode ends with it."""
+    """Whether it is the last of its episode's that are exported."""
+    ends: bool = True
+    """Whether the main chat ends with it."""
 
 
 Convert = Callable[[DatumRow, Place], Mapping[str, Any]]
@@ -87,7 +89,7 @@ class Target:
         if taught and "teacher_logprobs" in self.carries and datum.teacher_logprobs is None:
             return Refusal.NOT_SCORED
         processed = row.values["logprob_mode"] == "processed"
-        if self.needs_temperature and processed and row.values["temperature"] is None:
+        if self.needs_temperature and processed and not row.values["temperature"]:
             return Refusal.TEMPERATURE_UNKNOWN
         return None
 
@@ -143,4 +145,4 @@ def group_name(row: DatumRow) -> str:
 def cut_off(row: DatumRow, place: Place) -> bool:
     """Whether a token limit ended the last sampled run."""
     limits = (StopReason.OUTPUT_TRUNCATED, StopReason.CONTEXT_OVERFLOW)
-    return place.last and row.values["stop_reason"] in limits
+    return place.ends and row.values["stop_reason"] in limits

@@ -4,6 +4,7 @@ A part is never changed. A later score of one key and at least as many candidate
 earlier one.
 """
 
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,16 @@ import pyarrow.parquet as pq
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
 from wmo_distill.files import whole_file
+from wmo_distill.outputs import is_leftover
 from wmo_distill.scorers.scorer import Score
 from wmo_distill.shards.lists import list_array
 from wmo_distill.tokens import Logprobs
 
 VERSION_KEY = b"wmo_distill.score_schema_version"
 SCHEMA_VERSION = 1
+# Values of a row group, and how many row groups stay in memory.
+_GROUP_VALUES = 500_000
+_GROUPS = 8
 _FLOATS = pa.list_(pa.field("element", pa.float64()))
 SCORE_SCHEMA = pa.schema(
     [
@@ -48,16 +53,19 @@ class _Place:
 
 
 class ScoreCache:
-    """Scores in a directory; the keys are in memory, and the row group that was read last."""
+    """Scores in a directory; the keys are in memory, and the row groups that were read last.
+
+    Several runs may add to one directory at a time; each sees what there was when it began.
+    """
 
     def __init__(self, directory: Path | str) -> None:
         """UsageError where `directory` holds something else."""
         self.directory = Path(directory)
         self._places: dict[tuple[str, str], _Place] = {}
-        self._group: tuple[tuple[Path, int], pa.Table] | None = None
+        self._groups: dict[tuple[Path, int, bool], pa.Table] = {}
         self._next = 0
         for part in _parts(self.directory):
-            self._next = max(self._next, int(part.stem.rsplit("-", 1)[1]) + 1)
+            self._next = max(self._next, int(part.stem.split("-")[1]) + 1)
             self._learn(part)
 
     def __len__(self) -> int:
@@ -80,18 +88,28 @@ class ScoreCache:
         place = self._places.get((datum_id, teacher))
         if place is None:
             return None
-        table = self._read(place.part, place.group)
+        table = self._read(place, tops=True)
         logprobs = _list(table, "logprobs", place.row)
         assert logprobs is not None
         return Score(logprobs.astype(np.float64), _top(table, place.row))
+
+    def logprobs(self, datum_id: str, teacher: str) -> Logprobs | None:
+        """The log-probabilities of `get` alone, without reading the candidates."""
+        place = self._places.get((datum_id, teacher))
+        if place is None:
+            return None
+        found = _list(self._read(place, tops=False), "logprobs", place.row)
+        return None if found is None else found.astype(np.float64)
 
     def add(self, teacher: str, scores: Sequence[tuple[str, Score, int]]) -> None:
         """Write a part of (datum_id, score, top_k)."""
         if not scores:
             return
         self.directory.mkdir(parents=True, exist_ok=True)
-        part = self.directory / f"scores-{self._next:05d}.parquet"
+        # The last word keeps runs apart that add to one directory.
+        part = self.directory / f"scores-{self._next:05d}-{secrets.token_hex(4)}.parquet"
         self._next += 1
+        longest = max(score.logprobs.size * (1 + 2 * k) for _, score, k in scores)
         with whole_file(part) as temporary:
             pq.write_table(
                 _table(teacher, scores),
@@ -99,6 +117,7 @@ class ScoreCache:
                 compression="zstd",
                 compression_level=1,
                 use_dictionary=["teacher"],
+                row_group_size=max(1, _GROUP_VALUES // max(1, longest)),
             )
         self._learn(part)
 
@@ -112,11 +131,16 @@ class ScoreCache:
                     if known is None or key["top_k"] >= known.top_k:
                         self._places[name] = _Place(part, group, row, key["top_k"])
 
-    def _read(self, part: Path, group: int) -> pa.Table:
-        if self._group is None or self._group[0] != (part, group):
-            with pq.ParquetFile(part) as file:
-                self._group = (part, group), file.read_row_group(group).combine_chunks()
-        return self._group[1]
+    def _read(self, place: _Place, *, tops: bool) -> pa.Table:
+        key = place.part, place.group, tops
+        if key not in self._groups:
+            if len(self._groups) >= _GROUPS:
+                del self._groups[next(iter(self._groups))]
+            columns = None if tops else ["logprobs"]
+            with pq.ParquetFile(place.part) as file:
+                table = file.read_row_group(place.group, columns=columns)
+            self._groups[key] = table.combine_chunks()
+        return self._groups[key]
 
 
 def _parts(directory: Path) -> Iterator[Path]:
@@ -125,7 +149,8 @@ def _parts(directory: Path) -> Iterator[Path]:
     if not directory.is_dir():
         raise UsageError(f"{directory}: expected a directory of scores, found a file; name another")
     parts = sorted(directory.glob("scores-*.parquet"))
-    if not parts and any(directory.iterdir()):
+    others = [p for p in directory.iterdir() if not is_leftover(p.name, "scores")]
+    if not parts and others:
         raise UsageError(
             f"{directory}: expected an empty directory or one of scores, found something else; "
             "name another directory"

@@ -1,7 +1,8 @@
 """A sample of sequences scored again by the student's own server, and compared with the records."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.errors import DistillError, UsageError
-from wmo_distill.scorers.compare import Finding, Law, Tokens, Verdict, find_fault
+from wmo_distill.scorers.compare import Finding, Verdict, find_fault
+from wmo_distill.scorers.laws import Law, Tokens
 from wmo_distill.scorers.run import one_score, refuse_other_tokenizer
 from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer
 
@@ -62,29 +64,41 @@ def check_logprobs(
             f"{datums}: expected sequences with log-probabilities, found none; "
             "build with trials that hold them (see `wmo-distill doctor`)"
         )
-    refuse_other_tokenizer(Path(datums), scorer)
+    refuse_other_tokenizer(Path(datums), scorer.tokenizer)
     mode, law = _claim(rows)
     faults: dict[ScoreFault, int] = {}
-    scored: list[tuple[DatumRow, Score]] = []
+    pieces: list[Tokens] = []
+    runs = 0
     found = ""
+    if law.top_k is not None and top_k:
+        top_k = max(top_k, law.top_k)
     with ThreadPoolExecutor(concurrency) as threads:
+        # Where a result was, once it is taken in: the candidates of all need not be held.
+        done: Future[Score] = Future()
         jobs = [
             threads.submit(one_score, scorer, row.datum.token_ids, top_k, attempts, wait)
             for row in rows
         ]
         for number, (row, job) in enumerate(zip(rows, jobs, strict=True)):
             try:
-                scored.append((row, job.result()))
+                pieces.append(compared(row, job.result(), top_k, runs))
+                runs += len(row.datum.call_starts)
             except ScoreError as error:
                 faults[error.fault] = faults.get(error.fault, 0) + 1
                 found = found or str(error)
+            except BaseException:
+                for one in jobs:
+                    one.cancel()
+                scorer.close()
+                raise
+            jobs[number] = done
             if progress is not None:
                 progress(number + 1, len(rows))
-    if not scored:
+    if not pieces:
         raise DistillError(f"scorer: expected answers, found none ({found}); see to the server")
-    tokens = gather(scored)
+    tokens = Tokens(*(np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(Tokens)))
     finding = find_fault(tokens, law, processed=mode == "processed", tolerance=tolerance)
-    return _report(finding, tokens, len(scored), f"{law}, {mode}", faults)
+    return _report(finding, tokens, len(pieces), f"{law}, {mode}", faults)
 
 
 def _report(
@@ -119,10 +133,25 @@ def _sample(rows: Iterator[DatumRow], n: int, seed: int) -> list[DatumRow]:
             continue
         seen += 1
         if len(kept) < n:
-            kept.append((number, row))
+            kept.append((number, _own(row)))
         elif (place := int(rng.integers(0, seen))) < n:
-            kept[place] = number, row
+            kept[place] = number, _own(row)
     return [row for _, row in sorted(kept, key=lambda one: one[0])]
+
+
+def _own(row: DatumRow) -> DatumRow:
+    """The row with arrays of its own: views would keep its whole row group in memory."""
+    datum = row.datum
+    own = replace(
+        datum,
+        token_ids=datum.token_ids.copy(),
+        loss_mask=datum.loss_mask.copy(),
+        sampled_logprobs=datum.sampled_logprobs.copy(),
+        advantages=None,
+        teacher_logprobs=None,
+        routed_experts=None,
+    )
+    return DatumRow(own, row.values)
 
 
 def _recorded(row: DatumRow) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -161,35 +190,29 @@ def _claim(rows: list[DatumRow]) -> tuple[str, Law]:
     return mode, law
 
 
-def gather(scored: list[tuple[DatumRow, Score]]) -> Tokens:
-    """The compared tokens of all sequences, run after run."""
-    recorded, rescored, runs, first, tops = [], [], [], [], []
-    width = max(
-        (len(one) for _, score in scored for one in score.top or () if one is not None), default=0
-    )
-    number = 0
-    for row, score in scored:
-        datum, usable = row.datum, _recorded(row)
-        opening = datum.fragment_index == 0 and datum.segment == 0
-        for call, (start, size) in enumerate(
-            zip(datum.call_starts, datum.call_lengths, strict=True)
-        ):
-            places = start + np.flatnonzero(usable[start : start + size])
-            recorded.append(datum.sampled_logprobs[places])
-            rescored.append(score.logprobs[places])
-            runs.append(np.full(places.size, number))
-            first.append(np.full(places.size, opening and call == 0))
-            top = np.full((places.size, width), -np.inf)
-            for at, place in enumerate(places.tolist()):
-                listed = score.top[place] if score.top is not None else None
-                values = sorted((value for _, value in listed or ()), reverse=True)
-                top[at, : len(values)] = values
-            tops.append(top)
-            number += 1
+def compared(row: DatumRow, score: Score, width: int, run: int) -> Tokens:
+    """The tokens of a sequence that can be compared; its runs are numbered from `run` on.
+
+    Where candidates were asked for, a token without any is left out.
+    """
+    datum, usable = row.datum, _recorded(row)
+    if width and score.top is not None:
+        usable &= np.array([bool(listed) for listed in score.top])
+    opening = datum.fragment_index == 0 and datum.segment == 0
+    place_of = np.full(usable.size, -1)
+    for call, (start, size) in enumerate(zip(datum.call_starts, datum.call_lengths, strict=True)):
+        place_of[start : start + size] = call
+    usable &= place_of >= 0
+    places = np.flatnonzero(usable)
+    top = np.full((places.size, width if score.top is not None else 0), -np.inf)
+    if score.top is not None:
+        for at, place in enumerate(places.tolist()):
+            values = sorted((value for _, value in score.top[place] or ()), reverse=True)[:width]
+            top[at, : len(values)] = values
     return Tokens(
-        np.concatenate(recorded),
-        np.concatenate(rescored),
-        np.concatenate(tops),
-        np.concatenate(runs),
-        np.concatenate(first),
+        datum.sampled_logprobs[places],
+        score.logprobs[places],
+        top,
+        run + place_of[places],
+        (place_of[places] == 0) & opening,
     )

@@ -1,6 +1,7 @@
 """Scorers behind HTTP: vLLM, SGLang, and servers that echo a prompt with its log-probabilities."""
 
 import math
+import threading
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -35,6 +36,7 @@ class Endpoint:
             ) from None
         self.url, self.timeout = url.rstrip("/"), timeout
         self._pool = urllib3.PoolManager(maxsize=connections, retries=False, block=False)
+        self._closed = threading.Event()
         self._errors = urllib3.exceptions.HTTPError
         self._headers = {"content-type": "application/json"}
         if api_key:
@@ -42,7 +44,37 @@ class Endpoint:
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON value of the answer; ScoreError where there is none."""
+        # No time-out of a socket bounds a call whose headers drip: it is left alone in its thread.
+        found: list[Any] = []
+        done = threading.Event()
+
+        def call() -> None:
+            try:
+                found.append(self._post(path, body))
+            except BaseException as error:  # raised below, where somebody waits for it
+                found.append(error)
+            done.set()
+
         deadline = time.monotonic() + self.timeout
+        threading.Thread(target=call, daemon=True).start()
+        while not done.wait(min(0.2, max(0.0, deadline - time.monotonic()))):
+            if self._closed.is_set():
+                raise ScoreError(ScoreFault.UNAVAILABLE, "given up")
+            if time.monotonic() >= deadline:
+                raise ScoreError(ScoreFault.UNAVAILABLE, f"no whole answer in {self.timeout:g} s")
+        (answer,) = found
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """End the calls that are under way, and let no other begin."""
+        self._closed.set()
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        deadline = time.monotonic() + self.timeout
+        if self._closed.is_set():
+            raise ScoreError(ScoreFault.UNAVAILABLE, "given up")
         try:
             response = self._pool.request(
                 "POST",
@@ -122,24 +154,32 @@ class VllmScorer:
                 "add_special_tokens": False,
             },
         )
-        rows = _at(answer, "choices", 0, "prompt_logprobs")
-        if not isinstance(rows, list):
-            raise ScoreError(ScoreFault.UNREADABLE, "no prompt_logprobs in the answer")
-        _same_length(rows, token_ids)
-        logprobs = np.full(token_ids.size, math.nan)
-        top: list[Candidates | None] = [None] * token_ids.size
-        for i in range(1, token_ids.size):
-            row = rows[i]
-            token = str(token_ids[i])
-            if not isinstance(row, dict):
-                raise ScoreError(ScoreFault.NOT_FINITE, f"position {i}")
-            if token not in row:
-                raise ScoreError(ScoreFault.OTHER_TOKENS, f"no id {token} at position {i}")
-            logprobs[i] = _number(_at(row, token, "logprob"))
-            # The token itself is listed beside the likeliest, whatever its own rank.
-            ranked = [(int(key), _number(_at(value, "logprob"))) for key, value in row.items()]
-            top[i] = sorted(ranked, key=lambda one: (-one[1], one[0]))[:top_k]
-        return Score(logprobs, top if top_k else None)
+        return read_vllm(answer, token_ids, top_k)
+
+    def close(self) -> None:
+        self._endpoint.close()
+
+
+def read_vllm(answer: Any, token_ids: Ids, top_k: int) -> Score:
+    """The score that an answer with `prompt_logprobs` holds."""
+    rows = _at(answer, "choices", 0, "prompt_logprobs")
+    if not isinstance(rows, list):
+        raise ScoreError(ScoreFault.UNREADABLE, "no prompt_logprobs in the answer")
+    _same_length(rows, token_ids)
+    logprobs = np.full(token_ids.size, math.nan)
+    top: list[Candidates | None] = [None] * token_ids.size
+    for i in range(1, token_ids.size):
+        row = rows[i]
+        token = str(token_ids[i])
+        if not isinstance(row, dict):
+            raise ScoreError(ScoreFault.NOT_FINITE, f"position {i}")
+        if token not in row:
+            raise ScoreError(ScoreFault.OTHER_TOKENS, f"no id {token} at position {i}")
+        logprobs[i] = _number(_at(row, token, "logprob"))
+        # The token itself is listed beside the likeliest, whatever its own rank.
+        ranked = [(_id(key), _number(_at(value, "logprob"))) for key, value in row.items()]
+        top[i] = sorted(ranked, key=lambda one: (-one[1], one[0]))[:top_k]
+    return Score(logprobs, top if top_k else None)
 
 
 class SglangScorer:
@@ -175,10 +215,13 @@ class SglangScorer:
         if not isinstance(listed, list):
             raise ScoreError(ScoreFault.UNREADABLE, "no input_top_logprobs in the answer")
         top = [
-            None if not row else [(int(_at(one, 1)), _number(_at(one, 0))) for one in row]
+            None if not row else [(_id(_at(one, 1)), _number(_at(one, 0))) for one in row]
             for row in listed
         ]
         return Score(logprobs, [None, *top[1:]] if top else top)
+
+    def close(self) -> None:
+        self._endpoint.close()
 
 
 class EchoScorer:
@@ -208,7 +251,10 @@ class EchoScorer:
         if not isinstance(rows, list):
             raise ScoreError(ScoreFault.UNREADABLE, "no token_logprobs in the answer")
         _same_length(rows, token_ids)
-        return Score(np.array([math.nan, *map(_number, rows[1:])], np.float64)[: len(rows)])
+        return Score(np.array([_number(row) for row in rows], np.float64))
+
+    def close(self) -> None:
+        self._endpoint.close()
 
 
 def _same_length(rows: list[Any], token_ids: Ids) -> None:
@@ -221,6 +267,15 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return math.nan
     return float(value)
+
+
+def _id(value: Any) -> int:
+    """A token id, written as a number or, as a key, in digits."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ScoreError(ScoreFault.UNREADABLE, f"no token id: {value!r:.40}")
+    return value
 
 
 def _at(value: Any, *path: str | int) -> Any:

@@ -103,7 +103,7 @@ def score_datums(
     """
     datums = Path(datums)
     total = read_datum_manifest(datums).summary.stats.datums
-    refuse_other_tokenizer(datums, scorer)
+    refuse_other_tokenizer(datums, scorer.tokenizer)
     sequences = len(set(_keys(datums)))
     run = _Run(cache, teacher, top_k)
     waiting: deque[tuple[str, int, Future[Score]]] = deque()
@@ -121,9 +121,12 @@ def score_datums(
                 run.settle(*waiting.popleft())
                 if progress is not None:
                     progress(run.requests, total)
-        finally:
+        except BaseException:
             for _, _, future in waiting:
                 future.cancel()
+            scorer.close()
+            raise
+        finally:
             run.keep()
     return ScoreSummary(
         teacher=teacher,
@@ -165,7 +168,7 @@ class _Run:
         self.scored += 1
         self.tokens += tokens
         self._kept.append((name, score, self.top_k))
-        self._kept_tokens += tokens
+        self._kept_tokens += tokens * (1 + 2 * self.top_k)
         waited = time.monotonic() - self._kept_at
         if self._kept_tokens >= PART_TOKENS or waited >= PART_SECONDS:
             self.keep()
@@ -239,17 +242,17 @@ def _keys(datums: Path) -> list[str]:
     return names
 
 
-def refuse_other_tokenizer(datums: Path, scorer: Scorer) -> None:
+def refuse_other_tokenizer(datums: Path, tokenizer: str | None) -> None:
     """UsageError where both tokenizers are known and differ."""
-    if scorer.tokenizer is None:
+    if tokenizer is None:
         return
     parts = read_datum_manifest(datums).part_paths(datums)
     frame = pl.scan_parquet(parts, glob=False, hive_partitioning=False)
     known = frame.select(pl.col("tokenizer").drop_nulls().unique().sort()).collect()
-    others = [name for name in known["tokenizer"].to_list() if name != scorer.tokenizer]
+    others = [name for name in known["tokenizer"].to_list() if name != tokenizer]
     if others:
         raise UsageError(
-            f"{datums}: expected ids of the teacher's tokenizer {scorer.tokenizer!r}, "
+            f"{datums}: expected ids of the teacher's tokenizer {tokenizer!r}, "
             f"found {', '.join(map(repr, others))}; ids of one mean nothing to the other: "
             "use a teacher of the same tokenizer"
         )

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from wmo_distill.datums.topk import Candidates
-from wmo_distill.tokens import Ids, Logprobs
+from wmo_distill.tokens import ID_LIMIT, Ids, Logprobs
 
 
 class ScoreFault(StrEnum):
@@ -65,6 +65,10 @@ class Scorer(Protocol):
         """ScoreError where there is no answer."""
         ...
 
+    def close(self) -> None:
+        """Give up what is under way: the calls end with a ScoreError, soon."""
+        ...
+
 
 # Servers write this, or less, for minus infinity, which JSON has no number for.
 NEVER = -9999.0
@@ -79,6 +83,8 @@ def checked(score: Score, tokens: int) -> Score:
         raise ScoreError(ScoreFault.WRONG_LENGTH, f"{values.size} values for {tokens} tokens")
     if score.top is not None and len(score.top) != tokens:
         raise ScoreError(ScoreFault.WRONG_LENGTH, f"top of {len(score.top)} for {tokens} tokens")
+    if tokens > 1 and np.isfinite(values[0]):
+        raise ScoreError(ScoreFault.UNREADABLE, "a number for the first token: is it shifted?")
     given = values[1:]
     bad = ~np.isfinite(given) | (given <= NEVER)
     if bad.any():
@@ -98,4 +104,6 @@ def _candidates(row: Candidates | None) -> Candidates | None:
         return None
     if any(math.isnan(logprob) or logprob > _ABOVE for _, logprob in row):
         raise ScoreError(ScoreFault.NOT_FINITE, "a candidate's log-probability")
+    if any(not 0 <= token < ID_LIMIT for token, _ in row):
+        raise ScoreError(ScoreFault.UNREADABLE, "a candidate that is no token id")
     return [(token, logprob) for token, logprob in row if logprob > NEVER]

@@ -32,13 +32,17 @@ class TinkerScorer:
                 topk_prompt_logprobs=top_k,
             ).result()
         except Exception as error:  # the SDK retries what can be retried
-            found = f"{type(error).__name__}: {error}"
-            raise ScoreError(ScoreFault.UNAVAILABLE, found) from error
+            refused = getattr(error, "status_code", None) in (400, 404, 413, 422)
+            fault = ScoreFault.REFUSED if refused else ScoreFault.UNAVAILABLE
+            raise ScoreError(fault, f"{type(error).__name__}: {error}") from error
         top: list[Candidates | None] = [
             None if row is None else [(int(token), float(value)) for token, value in row]
             for row in answer.topk_prompt_logprobs or []
         ]
         return Score(_numbers(answer.prompt_logprobs), [None, *top[1:]] if top else top)
+
+    def close(self) -> None:
+        """The SDK's futures cannot be given up."""
 
 
 def _numbers(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
