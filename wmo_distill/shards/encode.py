@@ -91,8 +91,6 @@ def _rewards(value: Mapping[str, float]) -> list[dict[str, Any]]:
 
 
 def _tests(value: Any) -> dict[str, int | None] | None:
-    if value is None:
-        return None
     tests = {field.name: _integer(32)(getattr(value, field.name)) for field in TESTS}
     return None if None in tests.values() else tests
 
@@ -134,7 +132,9 @@ def row_values(record: TrialRecord) -> dict[str, Any]:
     """Every column but `spans` as plain values that fit it; times in microseconds since 1970."""
     values = {}
     for name, get, convert, empty in _READ:
-        value = convert(get(record))
+        value = get(record)
+        if value is not None:
+            value = convert(value)
         values[name] = empty if value is None else value
     if record.stop_reason is None:
         values["stop_reason"] = "unknown"

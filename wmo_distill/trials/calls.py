@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,11 +14,10 @@ from wmo_distill.tokens import Ids, Logprobs, TokenSpan, common_prefix
 POSITIVE = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """The recorded rows of one call; `index` is its recorded position in its segment."""
+class Call(NamedTuple):
+    """The recorded rows of one call; `call_index` is its recorded position in its segment."""
 
-    index: int
+    call_index: int
     prompt: IdRow
     completion: IdRow
     logprobs: LogprobRow
@@ -67,7 +67,7 @@ class SpanChain:
         self.spans.append(
             TokenSpan.after(
                 before,
-                call.index,
+                call.call_index,
                 prefix,
                 delta[prefix - shared :],
                 sampled,

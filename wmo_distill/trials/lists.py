@@ -89,15 +89,11 @@ def place_extra(calls: list[Call], lists: Lists, found: int, wanted: bool) -> li
     placeable = {key: rows for key, rows in lists.extra.items() if len(rows) == found}
     if placeable:
         for position, call in enumerate(calls):
-            values = {key: rows[call.index] for key, rows in placeable.items()}
+            values = {key: rows[call.call_index] for key, rows in placeable.items()}
             reason = values.get("finish_reason")
-            calls[position] = Call(
-                call.index,
-                call.prompt,
-                call.completion,
-                call.logprobs,
-                json_text(values),
-                plain_text(reason) if isinstance(reason, str) else None,
+            calls[position] = call._replace(
+                extra=json_text(values),
+                finish_reason=plain_text(reason) if isinstance(reason, str) else None,
             )
     return [] if len(placeable) == len(lists.extra) else [Issue.EXTRA_UNPLACED]
 
