@@ -285,6 +285,18 @@ def test_harbor_form_is_read_fast(tmp_path: Path) -> None:
     assert check(trajectory.encode(), "trajectory", tmp_path, 64)
 
 
+def test_a_list_may_begin_anywhere_in_the_window(tmp_path: Path) -> None:
+    """What lies at the window's edge makes no document slow."""
+    entry = {"prompt_token_ids": [[1, 2], [1, 2, 3]], "completion_token_ids": [[3], [4]]}
+    entry["logprobs"] = [[-0.5], [-1.5]]
+    result = json.dumps({"agent_result": {"rollout_details": [entry]}}, indent=4).encode()
+    metrics = [{key: rows[k] for key, rows in entry.items()} for k in range(2)]
+    trajectory = json.dumps({"steps": [{"metrics": m} for m in metrics]}).encode()
+    for window in range(32, 160):
+        assert check(result, "result", tmp_path, window)
+        assert check(trajectory, "trajectory", tmp_path, window)
+
+
 @pytest.mark.skipif(numbers.simdjson is None, reason="needs simdjson")
 def test_numbers_that_are_not_asked_for_stay_unread(tmp_path: Path) -> None:
     """But for the first prompt, which tells whose chat it is."""

@@ -86,14 +86,15 @@ class Scanner:
             data, pos = window.data, window.pos
             found = _KEY.search(data, pos, window.end)
             if found:
-                behind_key = found.end(1) + 1
+                # Taken out now: the bytes that were found move when the window is filled again.
+                key, behind_key = found[1].decode(), found.end(1) + 1
                 pieces.append(data[pos:behind_key])
                 window.pos = found.end()
                 if window.pos > behind_key:
                     pieces.append(b":")
-                    return found[1].decode()
+                    return key
                 if self._opens_list(pieces):
-                    return found[1].decode()
+                    return key
                 continue
             # A key may lie across the edge of the window.
             safe = max(pos, window.end - _LONGEST_KEY)
