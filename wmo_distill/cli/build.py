@@ -114,8 +114,7 @@ def build(
         sinks=sinks,
     )
     graded = cells is None and not fresh and _has_cells(out)
-    progress = Progress("trials", quiet=quiet)
-    try:
+    with Progress("trials", quiet=quiet) as progress:
         summary = run(
             paths,
             out,
@@ -127,8 +126,6 @@ def build(
             dry_run=dry_run,
             progress=progress,
         )
-    finally:
-        progress.close()
     if as_json:
         put_json(summary)
     elif not quiet:

@@ -77,8 +77,7 @@ def check_logprobs(
         timeout=timeout,
         concurrency=concurrency,
     )
-    progress = Progress("sequences", quiet=quiet)
-    try:
+    with Progress("sequences", quiet=quiet) as progress:
         report = check(
             datums,
             chosen,
@@ -89,8 +88,6 @@ def check_logprobs(
             concurrency=concurrency,
             progress=progress,
         )
-    finally:
-        progress.close()
     if as_json:
         put_json(report)
     elif not quiet:

@@ -144,13 +144,10 @@ def datums(
             f"{name}: {first['msg']}, found {first['input']!r}; give another"
         ) from None
     cache = None if scores is None else ScoreCache(scores)
-    progress = Progress("records", quiet=quiet)
-    try:
+    with Progress("records", quiet=quiet) as progress:
         summary = build_datum_shards(
             source, out, options, scores=cache, fresh=fresh, progress=progress
         )
-    finally:
-        progress.close()
     if as_json:
         put_json(summary)
     elif not quiet:

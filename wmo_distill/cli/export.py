@@ -69,9 +69,8 @@ def export(
             f"--only: expected passed, failed or measured, with --to {' or '.join(FORMS)}, "
             f"found {only!r} with {to!r}; sequences are chosen by `wmo-distill datums --only`"
         )
-    progress = Progress("rows", quiet=quiet)
     summary: ExportSummary | MessageSummary
-    try:
+    with Progress("rows", quiet=quiet) as progress:
         if to in FORMS:
             chosen = cast(Any, only)
             summary = export_messages(datums, out, to, only=chosen, fresh=fresh, progress=progress)
@@ -79,8 +78,6 @@ def export(
             summary = export_datums(
                 datums, out, to, assume_mode=assume_mode, fresh=fresh, progress=progress
             )
-    finally:
-        progress.close()
     if as_json:
         put_json(summary)
     elif not quiet:

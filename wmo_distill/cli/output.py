@@ -70,7 +70,10 @@ class Progress:
         sys.stderr.write(f"\r\x1b[K{line}")
         sys.stderr.flush()
 
-    def close(self) -> None:
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *error: object) -> None:
         """Take the line away."""
         if self._shown and self._last > self._began:
             sys.stderr.write("\r\x1b[K")

@@ -103,8 +103,7 @@ def score(
             timeout=timeout,
             concurrency=concurrency,
         )
-        progress = Progress("sequences", quiet=quiet)
-        try:
+        with Progress("sequences", quiet=quiet) as progress:
             summary = run.score_datums(
                 datums,
                 kept,
@@ -115,8 +114,6 @@ def score(
                 attempts=attempts,
                 progress=progress,
             )
-        finally:
-            progress.close()
     if as_json:
         put_json(summary)
     elif not quiet:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from wmo_distill.datums.datum import BreakCause, TrainDatum
+from wmo_distill.datums.experts import unpacked
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN
 from wmo_distill.shards.part import read_part
@@ -48,7 +49,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[DatumRow]:
     plain = {name: batch.column(name).to_pylist() for name in _PLAIN}
     starts = batch.column("call_starts").to_pylist()
     lengths = batch.column("call_lengths").to_pylist()
-    experts = batch.column("routed_experts")
+    experts = batch.column("routed_experts").to_pylist()
     for at in range(batch.num_rows):
         values = {name: column[at] for name, column in plain.items()}
         mask, logprobs = lists["loss_mask"][at], lists["sampled_logprobs"][at]
@@ -69,7 +70,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[DatumRow]:
                 break_position=values["break_position"],
                 advantages=lists["advantages"][at],
                 teacher_logprobs=lists["teacher_logprobs"][at],
-                routed_experts=_experts(experts[at].as_py()),
+                routed_experts=None if experts[at] is None else unpacked(experts[at]),
             ),
             values,
         )
@@ -84,10 +85,3 @@ def _lists(column: pa.ListArray) -> list[Any]:
         values[start:end] if there else None
         for start, end, there in zip(edges[:-1], edges[1:], present, strict=True)
     ]
-
-
-def _experts(value: dict[str, Any] | None) -> np.ndarray[Any, Any] | None:
-    if value is None:
-        return None
-    dtype = np.dtype(value["dtype"]).newbyteorder("<")
-    return np.frombuffer(value["data"], dtype).reshape(value["shape"])

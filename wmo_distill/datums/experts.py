@@ -7,7 +7,7 @@ calls of a sequence repeat what came before; only the rows of new tokens are tak
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,22 @@ def sequence_experts(calls: Sequence[TokenSpan], size: int) -> NDArray[Any] | No
         rows[known : len(recorded)] = recorded[known:]
         known = len(recorded)
     return rows if known == size - 1 else None
+
+
+def packed(experts: NDArray[Any]) -> dict[str, Any]:
+    """{data, shape, dtype}, the bytes little-endian."""
+    little = experts.astype(experts.dtype.newbyteorder("<"), copy=False)
+    return {
+        "data": little.tobytes(),
+        "shape": list(experts.shape),
+        "dtype": experts.dtype.name,
+    }
+
+
+def unpacked(value: Mapping[str, Any]) -> NDArray[Any]:
+    """The array that such a value holds."""
+    dtype = np.dtype(value["dtype"]).newbyteorder("<")
+    return np.frombuffer(value["data"], dtype).reshape(value["shape"])
 
 
 def _array(value: Any) -> NDArray[Any] | None:

@@ -1,9 +1,7 @@
 """Datum shards: the training sequences of a dataset, streamed into Parquet parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-
-import polars as pl
 
 from wmo_distill.datums.groups import COLUMNS, episode_groups
 from wmo_distill.datums.manifest import KIND, DatumManifest, DatumSummary
@@ -37,8 +35,8 @@ def build_datum_shards(
     manifest = read_manifest(source)
     told_options = options.model_dump(mode="json")
     old = earlier_files(out, KIND, "parts", {"options": told_options}, fresh=fresh)
-    _refuse_unknown_tasks(source, options)
-    episodes = scan(source).select(COLUMNS).collect().to_dicts()
+    episodes = scan(source).select(*COLUMNS, "task_id").collect().to_dicts()
+    _refuse_unknown_tasks(options, {row["task_id"] for row in episodes} - {None})
     groups = episode_groups(episodes, options)
     teacher = _teacher(options, scores)
     if teacher is not None and options.center:
@@ -61,14 +59,10 @@ def build_datum_shards(
     return summary
 
 
-def _refuse_unknown_tasks(source: Path, options: DatumOptions) -> None:
-    if not options.tasks:
-        return
-    known = scan(source).select(pl.col("task_id").drop_nulls().unique().sort()).collect()
-    names: list[str] = known["task_id"].to_list()
+def _refuse_unknown_tasks(options: DatumOptions, known: Collection[str]) -> None:
     for task in options.tasks:
-        if task not in names:
-            some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        if task not in known:
+            some = ", ".join(sorted(known)[:5]) + (", ..." if len(known) > 5 else "")
             raise UsageError(f"--task: expected one of {some or 'no tasks'}, found {task!r}")
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wmo_distill.datums.datum import TrainDatum
+from wmo_distill.datums.experts import packed
 from wmo_distill.datums.groups import EpisodeGroup
 from wmo_distill.datums.manifest import SCHEMA_VERSION
 from wmo_distill.shards.lists import joined, list_array, offsets
@@ -49,6 +50,11 @@ _EXPERTS = pa.struct(
     ]
 )
 _Take = Callable[[Row], Any]
+
+
+def _experts(row: Row) -> dict[str, Any] | None:
+    experts = row.datum.routed_experts
+    return None if experts is None else packed(experts)
 
 
 def _of_group(name: str) -> _Take:
@@ -97,7 +103,7 @@ _COLUMNS: tuple[tuple[str, pa.DataType, bool, _Take | str], ...] = (
     ("break_position", _I, True, lambda row: row.datum.break_position),
     ("weight", _F, False, lambda row: row.weight),
     ("teacher", _S, True, lambda row: row.teacher),
-    ("routed_experts", _EXPERTS, True, lambda row: _experts(row.datum)),
+    ("routed_experts", _EXPERTS, True, _experts),
     ("temperature", _F, True, _RECORD),
     ("top_p", _F, True, _RECORD),
     ("top_k", _I, True, _RECORD),
@@ -182,15 +188,3 @@ def _bits(values: NDArray[np.bool_]) -> pa.Array:
 
 def _floats(values: NDArray[np.float64], present: NDArray[np.bool_]) -> pa.Array:
     return pa.Array.from_buffers(_F, values.size, [_packed(present), pa.py_buffer(values)])
-
-
-def _experts(datum: TrainDatum) -> dict[str, Any] | None:
-    experts = datum.routed_experts
-    if experts is None:
-        return None
-    little = experts.astype(experts.dtype.newbyteorder("<"), copy=False)
-    return {
-        "data": little.tobytes(),
-        "shape": list(experts.shape),
-        "dtype": experts.dtype.name,
-    }

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmo_distill.datums.experts import packed, unpacked
+
 
 def experts_value(experts: NDArray[Any] | None, rows: int) -> dict[str, Any] | None:
     """{data, shape, dtype} of [rows, layers, k]; the last token was never fed in: zeros."""
@@ -14,11 +16,10 @@ def experts_value(experts: NDArray[Any] | None, rows: int) -> dict[str, Any] | N
         return None
     padded = np.zeros((rows, *experts.shape[1:]), experts.dtype)
     padded[: len(experts)] = experts[:rows]
-    data = base64.b64encode(padded.astype(experts.dtype.newbyteorder("<")).tobytes())
-    return {"data": data.decode(), "shape": list(padded.shape), "dtype": experts.dtype.name}
+    value = packed(padded)
+    return {**value, "data": base64.b64encode(value["data"]).decode()}
 
 
 def experts_array(value: Mapping[str, Any]) -> NDArray[Any]:
     """The array that such a value holds."""
-    dtype = np.dtype(value["dtype"]).newbyteorder("<")
-    return np.frombuffer(base64.b64decode(value["data"]), dtype).reshape(value["shape"])
+    return unpacked({**value, "data": base64.b64decode(value["data"])})

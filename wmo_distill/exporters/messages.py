@@ -8,13 +8,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from wmo_distill.datums.options import DatumOptions
 from wmo_distill.errors import UsageError
 from wmo_distill.exporters.files import KIND, RowFiles
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.outputs import earlier_files, replace_manifest
+from wmo_distill.records import TrialRecord
 from wmo_distill.shards.manifest import read_manifest, tool_version
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.sources.messages import Chat, Message, read_chats
+from wmo_distill.trials.episodes import EpisodePlace, step_root
 
 _COLUMNS = (
     "episode_id", "trial_name", "artifact_dir", "step_name", "task_id", "group_id", "attempt",
@@ -98,12 +101,13 @@ def export_messages(
             "directory; chats are read from their trajectories: put them back there"
         )
     old = earlier_files(out, KIND, "files", {"target": to}, fresh=fresh)
+    chosen = DatumOptions(only=only)
     counts = {"records": 0, "exported": 0, "rows": 0, "replies": 0, "parsed": 0, "with_images": 0}
     refused: dict[NoChat, int] = {}
     with RowFiles(out, None, old) as files:
         for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
             counts["records"] += 1
-            found = _chats(Path(manifest.parent), row, only)
+            found = _chats(Path(manifest.parent), row, chosen)
             if isinstance(found, NoChat):
                 refused[found] = refused.get(found, 0) + 1
                 continue
@@ -128,14 +132,11 @@ def export_messages(
     return summary
 
 
-def _chats(parent: Path, row: Mapping[str, Any], only: Only | None) -> list[Chat] | NoChat:
-    measured = row["reward"] is not None and row["reward_valid"] is True
-    if only is not None and not (
-        measured and (only == "measured" or row["passed"] is (only == "passed"))
-    ):
+def _chats(parent: Path, row: Mapping[str, Any], chosen: DatumOptions) -> list[Chat] | NoChat:
+    graded = {name: row[name] for name in ("reward", "reward_valid", "passed")}
+    if not chosen.wants(TrialRecord(**graded)):
         return NoChat.FILTERED
-    step = row["step_name"]
-    agent_dir = "agent" if step is None else f"steps/{step}/agent"
+    agent_dir = EpisodePlace(None, root=step_root(row["step_name"])).directory("agent")
     chats = read_chats(TrialFiles(parent / row["artifact_dir"]), agent_dir)
     if chats is Absent.MISSING:
         return NoChat.TRAJECTORY_MISSING

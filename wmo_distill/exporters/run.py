@@ -48,8 +48,8 @@ def export_datums(
     """Write the sequences in `datums` to `out` in the form of target `to`.
 
     `assume_mode` lets sequences of an unknown logprob_mode through to RL targets; `fresh` lets rows
-    of another target be replaced. UsageError for
-    an unknown target, a `datums` that holds none, or an `out` that is something else.
+    of another target be replaced. UsageError for an unknown target, a `datums` that holds none, or
+    an `out` that is something else.
     """
     datums, out = Path(datums), Path(out)
     target = target_named(to)

@@ -94,12 +94,6 @@ class Target:
         return None
 
 
-def first_sampled(row: DatumRow) -> int:
-    """Where the first sampled run begins: what lies before it is the prompt."""
-    starts = row.datum.call_starts
-    return starts[0] if starts else int(row.datum.loss_mask.argmax())
-
-
 def offered(row: DatumRow) -> set[str]:
     """Which of the columns that not every target carries this row has something in."""
     datum = row.datum
@@ -118,9 +112,11 @@ def offered(row: DatumRow) -> set[str]:
 def prompt_tokens(row: DatumRow) -> int:
     """Tokens of the prompt where a trainer splits a sequence in prompt and response.
 
-    At least 1: nothing predicts the first token, so it is never trained.
+    The response begins with the first sampled run. At least 1: nothing predicts the first token,
+    so it is never trained.
     """
-    return max(1, first_sampled(row))
+    starts = row.datum.call_starts
+    return max(1, starts[0] if starts else int(row.datum.loss_mask.argmax()))
 
 
 def trained(row: DatumRow) -> NDArray[np.bool_]:

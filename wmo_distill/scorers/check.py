@@ -1,7 +1,8 @@
 """A sample of sequences scored again by the student's own server, and compared with the records."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -73,15 +74,14 @@ def check_logprobs(
     if law.top_k is not None and top_k:
         top_k = max(top_k, law.top_k)
     with ThreadPoolExecutor(concurrency) as threads:
-        # Where a result was, once it is taken in: the candidates of all need not be held.
-        done: Future[Score] = Future()
-        jobs = [
+        # A result is let go once it is taken in: the candidates of all need not be held.
+        jobs = deque(
             threads.submit(one_score, scorer, row.datum.token_ids, top_k, attempts, wait)
             for row in rows
-        ]
-        for number, (row, job) in enumerate(zip(rows, jobs, strict=True)):
+        )
+        for number, row in enumerate(rows):
             try:
-                pieces.append(compared(row, job.result(), top_k, runs))
+                pieces.append(compared(row, jobs.popleft().result(), top_k, runs))
                 runs += len(row.datum.call_starts)
             except ScoreError as error:
                 faults[error.fault] = faults.get(error.fault, 0) + 1
@@ -91,7 +91,6 @@ def check_logprobs(
                     one.cancel()
                 scorer.close()
                 raise
-            jobs[number] = done
             if progress is not None:
                 progress(number + 1, len(rows))
     if not pieces:

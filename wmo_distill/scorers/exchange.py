@@ -5,7 +5,6 @@ one number a token and null for the first, and optionally `top`: for each positi
 [token id, log-probability], or null.
 """
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
 from wmo_distill.files import whole_file
 from wmo_distill.scorers.cache import ScoreCache
-from wmo_distill.scorers.run import PART_TOKENS, ScoreSummary, missing
-from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, checked
+from wmo_distill.scorers.run import Missing, ScoreParts, ScoreSummary
+from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, checked, number
 
 
 def write_requests(
@@ -28,7 +27,7 @@ def write_requests(
     """Write what the teacher has not scored yet; gives the number of requests."""
     count = 0
     with whole_file(Path(file)) as temporary, temporary.open("wb") as lines:
-        for name, ids in missing(Path(datums), cache, teacher, top_k):
+        for name, ids in Missing(Path(datums), cache, teacher, top_k):
             value = {"datum_id": name, "token_ids": ids, "top_k": top_k}
             lines.write(
                 orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
@@ -52,7 +51,7 @@ def read_answers(
     faults: dict[ScoreFault, int] = {}
     first: dict[ScoreFault, str] = {}
     lines = repeated = 0
-    for number, line in _lines(Path(file)):
+    for at, line in _lines(Path(file)):
         lines += 1
         try:
             name, score = _answer(line, sizes, top_k)
@@ -60,14 +59,17 @@ def read_answers(
                 raise ScoreError(ScoreFault.CONTRADICTED, name)
         except ScoreError as error:
             faults[error.fault] = faults.get(error.fault, 0) + 1
-            first.setdefault(error.fault, f"line {number}: {error}")
+            first.setdefault(error.fault, f"line {at}: {error}")
             if error.fault is ScoreFault.CONTRADICTED and found.pop(name, None) is not None:
                 contradicted.add(name)
                 faults[error.fault] += 1
             continue
         repeated += name in found
         found[name] = score
-    _keep(cache, teacher, found, top_k)
+    parts = ScoreParts(cache, teacher, top_k)
+    for name, score in found.items():
+        parts.add(name, score)
+    parts.close()
     return ScoreSummary(
         teacher=teacher,
         sequences=len(sizes),
@@ -81,24 +83,12 @@ def read_answers(
     )
 
 
-def _keep(cache: ScoreCache, teacher: str, taken: dict[str, Score], top_k: int) -> None:
-    waiting: list[tuple[str, Score, int]] = []
-    tokens = 0
-    for name, score in taken.items():
-        waiting.append((name, score, top_k))
-        tokens += score.logprobs.size
-        if tokens >= PART_TOKENS:
-            cache.add(teacher, waiting)
-            waiting, tokens = [], 0
-    cache.add(teacher, waiting)
-
-
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
+            for at, line in enumerate(lines, 1):
                 if line.strip():
-                    yield number, line
+                    yield at, line
     except OSError as error:
         raise UsageError(
             f"{file}: expected a file of answers, found: {error.strerror}; name another"
@@ -122,20 +112,14 @@ def _answer(line: bytes, sizes: dict[str, int], top_k: int) -> tuple[str, Score]
     if top_k and not isinstance(top, list):
         raise ScoreError(ScoreFault.UNREADABLE, "no top")
     rows = [_candidates(row, top_k) for row in top or []] if top_k else None
-    return name, checked(Score(np.array([_number(x) for x in logprobs]), rows), sizes[name])
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return math.nan
-    return float(value)
+    return name, checked(Score(np.array([number(x) for x in logprobs]), rows), sizes[name])
 
 
 def _candidates(row: Any, top_k: int) -> Candidates | None:
     if row is None:
         return None
     try:
-        pairs = [(token, _number(logprob)) for token, logprob in row]
+        pairs = [(token, number(logprob)) for token, logprob in row]
     except (TypeError, ValueError):
         raise ScoreError(ScoreFault.UNREADABLE, "a candidate that is no pair") from None
     if len(pairs) > top_k or any(type(token) is not int or token < 0 for token, _ in pairs):

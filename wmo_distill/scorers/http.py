@@ -12,7 +12,7 @@ import orjson
 
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
-from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault
+from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, number
 from wmo_distill.tokens import Ids
 
 _ANSWER_BYTES = 2_000_000_000
@@ -175,9 +175,9 @@ def read_vllm(answer: Any, token_ids: Ids, top_k: int) -> Score:
             raise ScoreError(ScoreFault.NOT_FINITE, f"position {i}")
         if token not in row:
             raise ScoreError(ScoreFault.OTHER_TOKENS, f"no id {token} at position {i}")
-        logprobs[i] = _number(_at(row, token, "logprob"))
+        logprobs[i] = number(_at(row, token, "logprob"))
         # The token itself is listed beside the likeliest, whatever its own rank.
-        ranked = [(_id(key), _number(_at(value, "logprob"))) for key, value in row.items()]
+        ranked = [(_id(key), number(_at(value, "logprob"))) for key, value in row.items()]
         top[i] = sorted(ranked, key=lambda one: (-one[1], one[0]))[:top_k]
     return Score(logprobs, top if top_k else None)
 
@@ -208,14 +208,14 @@ class SglangScorer:
             if _at(row, 1) != token_ids[i]:
                 raise ScoreError(ScoreFault.OTHER_TOKENS, f"another id at position {i}")
             if i:
-                logprobs[i] = _number(_at(row, 0))
+                logprobs[i] = number(_at(row, 0))
         if not top_k:
             return Score(logprobs)
         listed = _at(answer, "meta_info", "input_top_logprobs")
         if not isinstance(listed, list):
             raise ScoreError(ScoreFault.UNREADABLE, "no input_top_logprobs in the answer")
         top = [
-            None if not row else [(_id(_at(one, 1)), _number(_at(one, 0))) for one in row]
+            None if not row else [(_id(_at(one, 1)), number(_at(one, 0))) for one in row]
             for row in listed
         ]
         return Score(logprobs, [None, *top[1:]] if top else top)
@@ -251,7 +251,7 @@ class EchoScorer:
         if not isinstance(rows, list):
             raise ScoreError(ScoreFault.UNREADABLE, "no token_logprobs in the answer")
         _same_length(rows, token_ids)
-        return Score(np.array([_number(row) for row in rows], np.float64))
+        return Score(np.array([number(row) for row in rows], np.float64))
 
     def close(self) -> None:
         self._endpoint.close()
@@ -260,13 +260,6 @@ class EchoScorer:
 def _same_length(rows: list[Any], token_ids: Ids) -> None:
     if len(rows) != token_ids.size:
         raise ScoreError(ScoreFault.WRONG_LENGTH, f"{len(rows)} values for {token_ids.size} tokens")
-
-
-def _number(value: Any) -> float:
-    """A JSON number; NaN for anything else, which the check of the whole answer then finds."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return math.nan
-    return float(value)
 
 
 def _id(value: Any) -> int:

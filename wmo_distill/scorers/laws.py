@@ -66,7 +66,7 @@ def predicted(tokens: Tokens, law: Law) -> Floats:
         return np.full(tokens.rescored.size, np.nan)
     scaled = top / law.temperature
     tail = _tail(top, law.temperature)
-    everything = np.logaddexp(_log_sum(scaled), tail)
+    everything = _everything(top, law.temperature)
     listed = _log_sum(np.where(_kept(top, law), scaled, -np.inf))
     reaches = np.zeros(top.shape[0], np.bool_)
     total = listed
@@ -148,7 +148,7 @@ def _filter_gain(tokens: Tokens, law: Law) -> float:
     if (tokens.rescored < lowest).any():
         return -math.inf
     scaled = tokens.top / law.temperature
-    everything = np.logaddexp(_log_sum(scaled), _tail(tokens.top, law.temperature))
+    everything = _everything(tokens.top, law.temperature)
     mass = _log_sum(np.where(kept, scaled, -np.inf)) - everything
     return float(-mass.sum())
 
@@ -174,7 +174,7 @@ def _kept(top: Floats, law: Law) -> NDArray[np.bool_]:
         kept[:, law.top_k :] = False
     if law.top_p is not None:
         scaled = top / law.temperature
-        everything = np.logaddexp(_log_sum(scaled), _tail(top, law.temperature))
+        everything = _everything(top, law.temperature)
         share = np.exp(scaled - everything[:, None])
         before = np.cumsum(share, axis=1) - share
         kept &= before < law.top_p
@@ -187,6 +187,12 @@ def _tail(top: Floats, temperature: float) -> Floats:
     last = np.where(np.isfinite(top), top, np.inf).min(axis=1)
     values: Floats = left + last * (1.0 / temperature - 1.0)
     return values
+
+
+def _everything(top: Floats, temperature: float) -> Floats:
+    """The weight of all tokens, listed or not."""
+    found: Floats = np.logaddexp(_log_sum(top / temperature), _tail(top, temperature))
+    return found
 
 
 def _log_sum(values: Floats) -> Floats:

@@ -69,13 +69,13 @@ def plan_scores(
     """What `score_datums` would ask for; `price` is for a million tokens."""
     datums = Path(datums)
     total = read_datum_manifest(datums).summary.stats.datums
-    tokens = [ids.size for _, ids in missing(datums, cache, teacher, top_k)]
-    sequences = len(set(_keys(datums)))
+    missing = Missing(datums, cache, teacher, top_k)
+    tokens = [ids.size for _, ids in missing]
     asked = sum(tokens)
     return ScorePlan(
         datums=total,
-        sequences=sequences,
-        cached=sequences - len(tokens),
+        sequences=missing.cached + len(tokens),
+        cached=missing.cached,
         requests=len(tokens),
         tokens=asked,
         longest=max(tokens, default=0),
@@ -104,12 +104,12 @@ def score_datums(
     datums = Path(datums)
     total = read_datum_manifest(datums).summary.stats.datums
     refuse_other_tokenizer(datums, scorer.tokenizer)
-    sequences = len(set(_keys(datums)))
-    run = _Run(cache, teacher, top_k)
+    missing = Missing(datums, cache, teacher, top_k)
+    run = _Run(ScoreParts(cache, teacher, top_k))
     waiting: deque[tuple[str, int, Future[Score]]] = deque()
     with ThreadPoolExecutor(concurrency) as threads:
         try:
-            for name, ids in missing(datums, cache, teacher, top_k):
+            for name, ids in missing:
                 while len(waiting) >= 2 * concurrency:
                     run.settle(*waiting.popleft())
                     if progress is not None:
@@ -127,11 +127,11 @@ def score_datums(
             scorer.close()
             raise
         finally:
-            run.keep()
+            run.parts.close()
     return ScoreSummary(
         teacher=teacher,
-        sequences=sequences,
-        cached=sequences - run.requests,
+        sequences=missing.cached + run.requests,
+        cached=missing.cached,
         requests=run.requests,
         scored=run.scored,
         tokens=run.tokens,
@@ -140,22 +140,40 @@ def score_datums(
     )
 
 
+class ScoreParts:
+    """Scores of one teacher wait here until they are enough for a part of the cache."""
+
+    def __init__(self, cache: ScoreCache, teacher: str, top_k: int) -> None:
+        self._cache, self._teacher, self._top_k = cache, teacher, top_k
+        self._begin()
+
+    def _begin(self) -> None:
+        self._waiting: list[tuple[str, Score, int]] = []
+        self._values, self._since = 0, time.monotonic()
+
+    def add(self, name: str, score: Score) -> None:
+        self._waiting.append((name, score, self._top_k))
+        self._values += score.logprobs.size * (1 + 2 * self._top_k)
+        if self._values >= PART_TOKENS or time.monotonic() - self._since >= PART_SECONDS:
+            self.close()
+
+    def close(self) -> None:
+        """Put what waits on disk."""
+        self._cache.add(self._teacher, self._waiting)
+        self._begin()
+
+
 @dataclass(slots=True)
 class _Run:
-    """What came of the calls so far; scores wait here until they are enough for a part."""
+    """What came of the calls so far."""
 
-    cache: ScoreCache
-    teacher: str
-    top_k: int
+    parts: ScoreParts
     requests: int = 0
     scored: int = 0
     tokens: int = 0
     faults: dict[ScoreFault, int] = field(default_factory=dict)
     first_found: dict[ScoreFault, str] = field(default_factory=dict)
-    _kept: list[tuple[str, Score, int]] = field(default_factory=list)
-    _kept_tokens: int = 0
     _in_vain: int = 0
-    _kept_at: float = field(default_factory=time.monotonic)
 
     def settle(self, name: str, tokens: int, future: Future[Score]) -> None:
         self.requests += 1
@@ -167,11 +185,7 @@ class _Run:
         self._in_vain = 0
         self.scored += 1
         self.tokens += tokens
-        self._kept.append((name, score, self.top_k))
-        self._kept_tokens += tokens * (1 + 2 * self.top_k)
-        waited = time.monotonic() - self._kept_at
-        if self._kept_tokens >= PART_TOKENS or waited >= PART_SECONDS:
-            self.keep()
+        self.parts.add(name, score)
 
     def _fault(self, error: ScoreError) -> None:
         self.faults[error.fault] = self.faults.get(error.fault, 0) + 1
@@ -185,11 +199,6 @@ class _Run:
                 f"scorer: expected an answer, found none in the last {self._in_vain} requests "
                 f"({error}); {self.scored:,} scores are kept: see to the server and run it again"
             )
-
-    def keep(self) -> None:
-        """Put what waits on disk."""
-        self.cache.add(self.teacher, self._kept)
-        self._kept, self._kept_tokens, self._kept_at = [], 0, time.monotonic()
 
 
 # So many requests without an answer, each with all its retries: the server is gone.
@@ -222,24 +231,25 @@ def _retrying(attempts: int, wait: float) -> Retrying:
     return Retrying(retry=again, wait=pause, reraise=True)
 
 
-def missing(datums: Path, cache: ScoreCache, teacher: str, top_k: int) -> Iterator[tuple[str, Ids]]:
+class Missing:
     """The sequences without a score, each once, in order; those of one token have none to get."""
-    seen: set[str] = set()
-    for row in iter_datums(datums):
-        name = row.values["datum_id"]
-        if name in seen or row.datum.token_ids.size < 2:
-            continue
-        seen.add(name)
-        if not cache.has(name, teacher, top_k):
-            yield name, row.datum.token_ids
 
+    def __init__(self, datums: Path, cache: ScoreCache, teacher: str, top_k: int) -> None:
+        self._datums, self._cache, self._teacher, self._top_k = datums, cache, teacher, top_k
+        self.cached = 0
+        """Sequences passed by so far because they have one."""
 
-def _keys(datums: Path) -> list[str]:
-    parts = read_datum_manifest(datums).part_paths(datums)
-    frame = pl.scan_parquet(parts, glob=False, hive_partitioning=False)
-    long_enough = frame.filter(pl.col("token_ids").list.len() > 1)
-    names: list[str] = long_enough.select("datum_id").collect()["datum_id"].to_list()
-    return names
+    def __iter__(self) -> Iterator[tuple[str, Ids]]:
+        seen: set[str] = set()
+        for row in iter_datums(self._datums):
+            name = row.values["datum_id"]
+            if name in seen or row.datum.token_ids.size < 2:
+                continue
+            seen.add(name)
+            if self._cache.has(name, self._teacher, self._top_k):
+                self.cached += 1
+            else:
+                yield name, row.datum.token_ids
 
 
 def refuse_other_tokenizer(datums: Path, tokenizer: str | None) -> None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -74,6 +74,13 @@ class Scorer(Protocol):
 NEVER = -9999.0
 # Log-probabilities are rounded sums: one of a sure token may come out a little above 0.
 _ABOVE = 1e-3
+
+
+def number(value: Any) -> float:
+    """A JSON number; NaN for anything else, which `checked` then finds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return math.nan
+    return float(value)
 
 
 def checked(score: Score, tokens: int) -> Score:

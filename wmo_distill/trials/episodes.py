@@ -62,6 +62,11 @@ def read_documents(files: TrialFiles) -> TrialDocuments:
     return TrialDocuments(files, result, config, name, tuple(issues), int(slow))
 
 
+def step_root(step_name: str | None) -> str:
+    """Where the files of a step lie, relative to its trial; those of a whole trial at its root."""
+    return "" if step_name is None else f"steps/{step_name}"
+
+
 def episode_places(trial: TrialDocuments) -> list[EpisodePlace]:
     """The episodes in recorded order; one without a step where no step is recorded."""
     result = trial.result
@@ -74,7 +79,7 @@ def episode_places(trial: TrialDocuments) -> list[EpisodePlace]:
     for index, step in enumerate(recorded):
         name = step.get("step_name")
         name = name if isinstance(name, str) and name else None
-        root = f"steps/{name}" if name is not None else ""
+        root = step_root(name)
         exceptions = [step.get("exception_info")]
         interrupted = not step.get("exception_info") and step.get("verifier_result") is None
         if interrupted and index == len(recorded) - 1:
