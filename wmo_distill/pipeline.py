@@ -117,7 +117,7 @@ class _Run:
         """What a build would read and write, without what only reading can tell."""
         due = self.roster.due()
         self.read = len(due)
-        bytes_read = sum(self.roster.pending[work.path].state.bytes for work in due)
+        bytes_read = sum(work.state.bytes for work in due)
         written, skipped = self.roster.forecast()
         totals = LedgerTotals(
             found=written + sum(skipped.values()),
@@ -150,10 +150,9 @@ class _Run:
         return self._summary(manifest.totals, manifest.parts)
 
     def _read(self, reading: Reading, place: Path, works: list[Work]) -> None:
-        sizes = {work.path: self.roster.pending[work.path].state.bytes for work in works}
         before = [self.dataset.rows.get(work.path) for work in works]
         apart = any(row is not None and Reason.WORKER_DIED in row.reasons for row in before)
-        for result in reading.read(place, works, sizes, apart=apart):
+        for result in reading.read(place, works, apart=apart):
             if result.part is not None:
                 self.parts.append(result.part)
             for entry in result.entries:
@@ -168,7 +167,7 @@ class _Run:
         sinks = self.options.sinks
         names = {row.trial_name for row in rows if row.trial_name is not None}
         states = [row.state for row in rows]
-        states += [pending.state for pending in self.roster.pending.values()]
+        states += [pending.work.state for pending in self.roster.pending.values()]
         read = [self.roster.rows[path].state for path in self.roster.calls_found]
         account: dict[str, object] = {
             "parts": len(parts),

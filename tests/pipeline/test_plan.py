@@ -15,6 +15,7 @@ from wmo_distill.shards.plan import (
     shared_ids,
     units_in_order,
 )
+from wmo_distill.sources.state import TrialState
 from wmo_distill.trials.cells import PlacedCell
 
 candidates = st.lists(
@@ -52,28 +53,27 @@ def cell(step: str | None = None, **changes: object) -> ScoreCell:
     )
 
 
-def work(path: str, *positions: int) -> Work:
+def work(path: str, *positions: int, size: int = 0) -> Work:
     placed = tuple(PlacedCell(cell(str(p)), Path(path), path) for p in positions)
-    return Work(path, None, placed, positions)
+    return Work(path, None, TrialState(size, 0), placed, positions)
 
 
 @st.composite
 def some_works(draw: st.DrawFn) -> list[Work]:
     owners = draw(st.lists(st.integers(0, 4), min_size=1, max_size=12))
-    if draw(st.booleans()):
-        return [work(f"t{i}") for i in sorted(set(owners))]
+    graded = draw(st.booleans())
     return [
-        work(f"t{i}", *(p for p, owner in enumerate(owners) if owner == i))
+        work(
+            f"t{i}",
+            *(p for p, owner in enumerate(owners) if graded and owner == i),
+            size=draw(st.integers(0, 9)),
+        )
         for i in sorted(set(owners))
     ]
 
 
-@given(
-    some_works(), st.dictionaries(st.sampled_from([f"t{i}" for i in range(5)]), st.integers(0, 9))
-)
-def test_parts_hold_all_units_in_order_and_no_trial_is_cut_apart(
-    works: list[Work], sizes: dict[str, int]
-) -> None:
+@given(some_works())
+def test_parts_hold_all_units_in_order_and_no_trial_is_cut_apart(works: list[Work]) -> None:
     units = units_in_order(works)
     positions = [
         unit.work.positions[c]
@@ -81,26 +81,28 @@ def test_parts_hold_all_units_in_order_and_no_trial_is_cut_apart(
         for c in (unit.cells or range(len(unit.work.positions)))
     ]
     assert positions == sorted(positions)
-    parts = cut(units, sizes, most_bytes=10, most_trials=3)
+    parts = cut(units, most_bytes=10, most_trials=3)
     assert [unit for part in parts for unit in part] == units
     paths = [{unit.work.path for unit in part} for part in parts]
+    sizes = {work.path: work.state.bytes for work in works}
     assert sum(map(len, paths)) == len(works)
     if not any(unit.cells for unit in units):
         for part in paths:
             assert len(part) <= 3
-            assert len(part) == 1 or sum(sizes.get(path, 0) for path in part) <= 10
+            assert len(part) == 1 or sum(sizes[path] for path in part) <= 10
 
 
 def test_an_example_of_a_cut() -> None:
-    units = [Unit(work(path)) for path in "abcde"]
-    parts = cut(units, {"a": 4, "b": 7, "c": 20, "d": 1, "e": 1}, most_bytes=10, most_trials=9)
+    sizes = {"a": 4, "b": 7, "c": 20, "d": 1, "e": 1}
+    units = [Unit(work(path, size=size)) for path, size in sizes.items()]
+    parts = cut(units, most_bytes=10, most_trials=9)
     assert [[unit.work.path for unit in part] for part in parts] == [
         ["a"],
         ["b"],
         ["c"],
         ["d", "e"],
     ]
-    assert cut([], {}) == []
+    assert cut([]) == []
 
 
 def test_cells_that_do_not_follow_each_other() -> None:
@@ -111,7 +113,7 @@ def test_cells_that_do_not_follow_each_other() -> None:
         ("a", (1,)),
         ("c", ()),
     ]
-    assert len(cut(units, {}, most_trials=1)) == 2
+    assert len(cut(units, most_trials=1)) == 2
 
 
 def test_a_cells_digest_is_of_what_its_rows_hold() -> None:

@@ -27,6 +27,8 @@ class Work:
 
     path: str
     found: FoundTrial | None
+    state: TrialState = NO_STATE
+    """As planned: of its files before any of them is read."""
     placed: tuple[PlacedCell, ...] = ()
     positions: tuple[int, ...] = ()
     """Where each cell stands among all cells."""
@@ -113,22 +115,26 @@ def run_batch(batch: Batch) -> BatchResult:
 
 
 def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
-    """Read one trial; its state is taken before, and compared after."""
+    """Read one trial; one that changed since its state was taken is read once more."""
     work, sinks = unit.work, batch.options.sinks
-    state = state_of(work, sinks)
     try:
         read = _records(work, batch)
+        after = state_of(work.found, sinks)
+        if after != work.state:
+            work = replace(work, state=after)
+            read = _records(work, batch)
+            after = state_of(work.found, sinks)
     except Exception as error:
-        return failed(work, state, Reason.READ_FAILED, error), ()
+        return failed(work, Reason.READ_FAILED, error), ()
     records = read.records
     if sum(len(r.spans) for r in records) + sum(read.calls_dropped.values()) != read.calls_found:
-        return failed(work, state, Reason.CALLS_UNBALANCED), ()
-    if state_of(work, sinks) != state:
+        return failed(work, Reason.CALLS_UNBALANCED), ()
+    if after != work.state:
         records = tuple(map(_changed, records))
     return (
         Entry(
             path=work.path,
-            state=state,
+            state=work.state,
             trial_id=records[0].trial_id,
             trial_name=records[0].trial_name,
             calls_found=read.calls_found,
@@ -138,13 +144,11 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     )
 
 
-def state_of(work: Work, sinks: Path | None) -> TrialState:
-    return NO_STATE if work.found is None else trial_state(work.found, sinks)
+def state_of(found: FoundTrial | None, sinks: Path | None) -> TrialState:
+    return NO_STATE if found is None else trial_state(found, sinks)
 
 
-def failed(
-    work: Work, state: TrialState, reason: Reason, error: BaseException | None = None
-) -> Entry:
+def failed(work: Work, reason: Reason, error: BaseException | None = None) -> Entry:
     """The entry of a trial that has no rows; `error` tells a person where it went wrong."""
     told = ""
     if error is not None:
@@ -153,7 +157,7 @@ def failed(
         told = f"{type(error).__name__}: {error}"[:500] + at
     return Entry(
         path=work.path,
-        state=state,
+        state=work.state,
         trial_name=None if work.found is None else work.found.trial_name,
         reason=reason,
         error=told,

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wmo_distill.records import ScoreCell
@@ -69,7 +69,6 @@ def units_in_order(works: Sequence[Work]) -> list[Unit]:
 
 def cut(
     units: Sequence[Unit],
-    sizes: Mapping[str, int],
     *,
     most_bytes: int = PART_BYTES,
     most_trials: int = PART_TRIALS,
@@ -82,7 +81,7 @@ def cut(
     open_until = -1
     for index, unit in enumerate(units):
         path = unit.work.path
-        more = sizes.get(path, 0) if path not in seen else 0
+        more = unit.work.state.bytes if path not in seen else 0
         full = size + more > most_bytes or trials >= most_trials
         if not parts or (full and index > open_until):
             parts.append([])

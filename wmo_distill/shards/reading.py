@@ -1,6 +1,6 @@
 """Trials to parts, by an engine; a batch that fails is read again trial by trial."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +19,6 @@ from wmo_distill.shards.batch import (
     copy_rows,
     failed,
     run_batch,
-    state_of,
 )
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import PartInfo
@@ -50,7 +49,7 @@ class Reading:
     _total: int = field(default=0, init=False)
 
     def read(
-        self, place: Path, works: Sequence[Work], sizes: Mapping[str, int], *, apart: bool = False
+        self, place: Path, works: Sequence[Work], *, apart: bool = False
     ) -> Iterator[BatchResult]:
         """Write parts into `place`; gives their results in order.
 
@@ -59,12 +58,11 @@ class Reading:
         """
         parts = cut(
             units_in_order(works),
-            sizes,
             most_bytes=self.limits.part_bytes,
             most_trials=self.limits.part_trials,
         )
         batches = [self._batch(place, units) for units in parts]
-        input_bytes = sum(sizes.get(work.path, 0) for work in works)
+        input_bytes = sum(work.state.bytes for work in works)
         count = min(self.workers, len(batches))
         engine: Engine = InProcess()
         if apart or (self.workers > 1 and input_bytes >= self.limits.process_bytes):
@@ -130,8 +128,7 @@ def _raise_own(outcome: Failed | Died) -> None:
 
 def _lost(batch: Batch, outcome: Failed | Died) -> Entry:
     (work,) = batch.works
-    state = state_of(work, batch.options.sinks)
     if isinstance(outcome, Failed):
-        return failed(work, state, Reason.READ_FAILED, outcome.error)
-    entry = failed(work, state, Reason.WORKER_DIED)
+        return failed(work, Reason.READ_FAILED, outcome.error)
+    entry = failed(work, Reason.WORKER_DIED)
     return replace(entry, error=f"the worker process ended with exit code {outcome.exit_code}")

@@ -27,7 +27,6 @@ class Pending:
     """A trial without rows that hold; it is read if its id gets rows."""
 
     work: Work
-    state: TrialState
     cells: str
     trial_id: str | None
     is_known: bool = False
@@ -75,7 +74,7 @@ class Roster:
             found = pending.work.found
             name = None if found is None else found.trial_name
             self.rows[path] = _skipped(
-                path, pending.trial_id, name, pending.state, Reason.DUPLICATE_ID, pending.cells
+                path, pending.trial_id, name, pending.work.state, Reason.DUPLICATE_ID, pending.cells
             )
         self.pending.clear()
         for path, row in self.rows.items():
@@ -129,21 +128,21 @@ def roster_of(
     `placed` are the cells, None where trials are graded by the built-in scorer.
     """
     roster = Roster()
-    works, without_cell = _works(found, placed)
+    works, without_cell = _works(found, placed, sinks)
     for work in works:
-        state, cells = state_of(work, sinks), cells_digest(work.cells)
+        cells = cells_digest(work.cells)
         row = before.get(work.path)
         trial_id = None if work.found is None else work.found.trial_id
         is_known = False
-        if row is not None and _holds(row, state, cells):
+        if row is not None and _holds(row, work.state, cells):
             if row.written or row.reasons[0] in _LASTING:
                 roster.rows[work.path] = _without_removed(row)
                 continue
             if row.reasons[0] == Reason.DUPLICATE_ID:
                 trial_id, is_known = row.trial_id, True
-        roster.pending[work.path] = Pending(work, state, cells, trial_id, is_known)
+        roster.pending[work.path] = Pending(work, cells, trial_id, is_known)
     for trial in without_cell:
-        state = state_of(Work(trial.path, trial), sinks)
+        state = state_of(trial, sinks)
         roster.rows[trial.path] = _skipped(
             trial.path, trial.trial_id, trial.trial_name, state, Reason.NO_CELL
         )
@@ -153,11 +152,11 @@ def roster_of(
 
 
 def _works(
-    found: Found, placed: Sequence[PlacedCell] | None
+    found: Found, placed: Sequence[PlacedCell] | None, sinks: Path | None
 ) -> tuple[list[Work], list[FoundTrial]]:
     """(what can get rows, in order of path; the trials found that no cell names)."""
     if placed is None:
-        return [Work(trial.path, trial) for trial in found.trials], []
+        return [Work(t.path, t, state_of(t, sinks)) for t in found.trials], []
     by_place = {os.path.realpath(trial.root): trial for trial in found.trials}
     trials: dict[str, FoundTrial | None] = {}
     cells: dict[str, list[tuple[int, PlacedCell]]] = {}
@@ -175,7 +174,13 @@ def _works(
             )
         cells.setdefault(path, []).append((position, cell))
     works = [
-        Work(path, trials[path], tuple(c for _, c in cells[path]), tuple(i for i, _ in cells[path]))
+        Work(
+            path,
+            trials[path],
+            state_of(trials[path], sinks),
+            tuple(cell for _, cell in cells[path]),
+            tuple(position for position, _ in cells[path]),
+        )
         for path in _ordered(cells)
     ]
     return works, [trial for trial in found.trials if trial.path not in cells]
@@ -216,10 +221,10 @@ def _reconsider(roster: Roster, row: LedgerRow, parent: Path, sinks: Path | None
     """A duplicate under no PATH of this run may be the one that is left."""
     root = parent / row.path
     if root.is_dir():
-        trial = found_at(root, parent)
-        work = Work(row.path, replace(trial, path=row.path))
+        trial = replace(found_at(root, parent), path=row.path)
+        work = Work(row.path, trial, state_of(trial, sinks))
         del roster.rows[row.path]
-        roster.pending[row.path] = Pending(work, row.state, "", row.trial_id, True)
+        roster.pending[row.path] = Pending(work, "", row.trial_id, True)
 
 
 def _holds(row: LedgerRow, state: TrialState, cells: str) -> bool:
