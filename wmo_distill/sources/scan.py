@@ -16,6 +16,7 @@ from wmo_distill.sources.numbers import (
     WHITE,
     NotFlat,
     prove_flat,
+    prove_ids,
     read_ids,
     read_ids_after,
     read_logprobs,
@@ -64,7 +65,8 @@ class Scanner:
     remembered: Remembered
     numbers: bool = True
     last_prompt: IdRow | None = None
-    unproved: list[bytes] = field(default_factory=list)
+    unproved_ids: list[bytes] = field(default_factory=list)
+    unproved_logprobs: list[bytes] = field(default_factory=list)
     unproved_size: int = 0
 
     def skeleton(self) -> Skeleton:
@@ -159,14 +161,13 @@ class Scanner:
         if text is None:
             raise NotFlat
         if not self.numbers:
-            self._leave_unread(text)
-            return UNREAD_LOGPROBS if key == "logprobs" else UNREAD_IDS
+            return self._leave_unread(key, text)
         if key == "logprobs":
             return read_logprobs(text)
         ids = read_ids(text)
         return DAMAGED_IDS if ids is None else IdRow(0, ids)
 
-    def _prompt(self) -> IdRow:
+    def _prompt(self) -> Row:
         window, known = self.window, self.remembered
         same = known.take_shared(window)
         head = b""
@@ -180,9 +181,8 @@ class Scanner:
             raise NotFlat
         text = (head + text).rstrip(WHITE)
         if shared and not self.numbers:
-            self._leave_unread(b"0" + text)
             known.replace_tail(cut, text, shared)
-            return UNREAD_IDS
+            return self._leave_unread("prompt_token_ids", b"0" + text)
         ids = read_ids_after(text) if shared else read_ids(text)
         if ids is None:
             # Where a damaged list ends another way than it began, nothing may share with it.
@@ -196,17 +196,21 @@ class Scanner:
         self.last_prompt = row
         return row
 
-    def _leave_unread(self, text: bytes) -> None:
-        self.unproved.append(text)
+    def _leave_unread(self, key: str, text: bytes) -> Row:
+        logprobs = key == "logprobs"
+        (self.unproved_logprobs if logprobs else self.unproved_ids).append(text)
         self.unproved_size += len(text)
         if self.unproved_size >= WINDOW:
             self._prove()
+        return UNREAD_LOGPROBS if logprobs else UNREAD_IDS
 
     def _prove(self) -> None:
         """NotFlat unless all that was left unread is sound."""
-        if self.unproved:
-            prove_flat(self.unproved)
-        self.unproved, self.unproved_size = [], 0
+        if self.unproved_ids:
+            prove_ids(self.unproved_ids)
+        if self.unproved_logprobs:
+            prove_flat(self.unproved_logprobs)
+        self.unproved_ids, self.unproved_logprobs, self.unproved_size = [], [], 0
 
     def _at_end_of_number(self) -> bool:
         window = self.window
