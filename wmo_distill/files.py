@@ -73,14 +73,14 @@ class TrialFiles:
         opened.close()
         return False
 
-    def read(self, relative: str) -> bytes | Absent:
-        """The whole file."""
+    def read(self, relative: str, most: int = -1) -> bytes | Absent:
+        """The whole file, or its first `most` bytes."""
         opened = self.open(relative)
         if isinstance(opened, Absent):
             return opened
         with opened:
             try:
-                return retried(opened.read)
+                return retried(lambda: opened.read(most))
             except (OSError, MemoryError):
                 return Absent.UNREADABLE
 

@@ -11,6 +11,8 @@ from wmo_distill.records import TrialRecord
 from wmo_distill.shards.encode import deltas, row_values, text
 
 MODULUS = 2**256
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+_LITTLE = {np.dtype(kind): np.dtype(kind).newbyteorder("<") for kind in ("i4", "f8")}
 
 
 def row_digest(record: TrialRecord, values: dict[str, Any] | None = None) -> bytes:
@@ -26,16 +28,15 @@ def row_digest(record: TrialRecord, values: dict[str, Any] | None = None) -> byt
     # The sizes of all arrays come first, so their bytes need no marks between them.
     digest = hashlib.sha256()
     head = [row_values(record) if values is None else values, heads]
-    digest.update(json.dumps(head, sort_keys=True, separators=(",", ":")).encode())
+    digest.update(_encode(head).encode())
     for array in arrays:
         if array is not None:
-            little = array.dtype.newbyteorder("<")
-            digest.update(array.astype(little, order="C", copy=False).data)
+            digest.update(np.ascontiguousarray(array, _LITTLE[array.dtype]).data)
     return digest.digest()
 
 
 def _one_nan(logprobs: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
     """Whatever is not finite as the one NaN that a null on disk comes back as."""
-    if logprobs is None or bool(np.isfinite(logprobs).all()):
+    if logprobs is None or np.logical_and.reduce(np.isfinite(logprobs)):
         return logprobs
     return np.where(np.isfinite(logprobs), logprobs, np.nan)

@@ -60,6 +60,8 @@ def parquet_writer(path: Path, schema: pa.Schema = SCHEMA) -> pq.ParquetWriter:
         compression="zstd",
         compression_level=1,
         use_dictionary=words,
+        # No reader skips row groups by what their lists hold.
+        write_statistics=[name for name in columns if ".list." not in name],
         use_byte_stream_split=[name for name in columns if name.endswith(PER_TOKEN_FLOATS)],
         use_compliant_nested_type=True,
     )

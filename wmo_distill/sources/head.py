@@ -124,7 +124,7 @@ def head_from(value: Mapping[str, Any]) -> Head:
 
 def _string(token: bytes) -> str | None:
     try:
-        value = json.loads(token)
+        value = json.loads(token.decode())
     except ValueError:
         return None
     return value if isinstance(value, str) else None

@@ -73,12 +73,11 @@ def _read_json(files: TrialFiles, relative: str) -> RewardFile | Absent:
 
 
 def _read_text(files: TrialFiles, relative: str) -> RewardFile | Absent:
-    state = files.stat(relative)
-    if state is not None and state.st_size > _LONGEST_TEXT:
-        return Absent.UNREADABLE
-    data = files.read(relative)
+    data = files.read(relative, _LONGEST_TEXT + 1)
     if isinstance(data, Absent):
         return data
+    if len(data) > _LONGEST_TEXT:
+        return Absent.UNREADABLE
     try:
         text = data.decode("utf-8").removeprefix("\ufeff").strip()
     except UnicodeDecodeError:

@@ -10,6 +10,7 @@ from wmo_distill.sources.rows import IdRow, LogprobRow
 from wmo_distill.trials.calls import Call
 
 _in_unicode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_WORDS = frozenset((str, type(None)))
 _in_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -88,12 +89,19 @@ def place_extra(calls: list[Call], lists: Lists, found: int, wanted: bool) -> li
         return []
     placeable = {key: rows for key, rows in lists.extra.items() if len(rows) == found}
     if placeable:
+        texts: dict[tuple[str | None, ...], str | None] = {}  # most calls have the same few words
         for position, call in enumerate(calls):
             values = {key: rows[call.call_index] for key, rows in placeable.items()}
+            words = tuple(values.values())
+            if not _WORDS.issuperset(map(type, words)):
+                text = json_text(values)
+            elif words in texts:
+                text = texts[words]
+            else:
+                text = texts[words] = json_text(values)
             reason = values.get("finish_reason")
             calls[position] = call._replace(
-                extra=json_text(values),
-                finish_reason=plain_text(reason) if isinstance(reason, str) else None,
+                extra=text, finish_reason=plain_text(reason) if isinstance(reason, str) else None
             )
     return [] if len(placeable) == len(lists.extra) else [Issue.EXTRA_UNPLACED]
 

@@ -27,6 +27,7 @@ PARAMETERS = frozenset(
     )
 )  # fmt: skip
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _NUMBERS = ("temperature", "top_p")
 _INTEGERS = {"top_k": INT32, "train_step": INT64}
 _RAW_MODES = {"raw_logprobs": "raw", "processed_logprobs": "processed"}
@@ -99,12 +100,11 @@ def _typed(name: str, value: Any, values: Values) -> Any:
 
 def _text(arguments: Mapping[str, Any]) -> tuple[str | None, int]:
     """(the arguments as JSON with sorted keys, how many JSON cannot hold and were left out)."""
-    sound = {}
-    for name, value in arguments.items():
+    sound = []
+    for name in sorted(arguments):
         try:
-            json.dumps(value, allow_nan=False)
+            sound.append(_encode({name: arguments[name]})[1:-1])
         except (ValueError, RecursionError):
             continue
-        sound[name] = value
-    text = json.dumps(sound, sort_keys=True, separators=(",", ":")) if sound else None
-    return text, len(arguments) - len(sound)
+    text = ",".join(sound)
+    return f"{{{text}}}" if sound else None, len(arguments) - len(sound)

@@ -1,7 +1,6 @@
 """Recorded values of any type to what a column can hold; a wrong one is null and an issue."""
 
 import math
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ INT64 = 2**63
 def at(value: Any, *keys: str) -> Any:
     """The value at a path of keys, None where the path ends early."""
     for key in keys:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             return None
         value = value.get(key)
     return value
