@@ -13,14 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmo_distill.files import Absent, TrialFiles
-from wmo_distill.sources import documents, numbers, scan
+from wmo_distill.sources import documents, extras, numbers, scan
+from wmo_distill.sources.extras import Written
 from wmo_distill.sources.plain import read_result_lists, read_step_lists
 from wmo_distill.sources.rows import UNREAD_IDS, UNREAD_LOGPROBS, IdRow, LogprobRow, whole_row
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "250"))
 FORMS = {
-    "result": (documents.read_result, read_result_lists),
-    "trajectory": (documents.read_trajectory_file, read_step_lists),
+    "result": read_result_lists,
+    "trajectory": read_step_lists,
 }
 
 
@@ -32,6 +33,8 @@ def comparable(value: Any) -> Any:
     if isinstance(value, LogprobRow):
         bits = None if value.values is None else value.values.tobytes()
         return "logprobs", value.missing, value.nulls, bits
+    if isinstance(value, Written):
+        return comparable(value.value())
     if isinstance(value, dict):
         return {key: comparable(x) for key, x in value.items()}
     if isinstance(value, list):
@@ -40,7 +43,9 @@ def comparable(value: Any) -> Any:
 
 
 def unread_matches(value: Any, whole: Any) -> bool:
-    """Whether a value is `whole`, but for rows that hold numbers and were left unread."""
+    """Whether a value is `whole`, but for rows and extras that were left unread."""
+    if isinstance(value, Written) and value.text is None:
+        return True
     if value is UNREAD_IDS or value is UNREAD_LOGPROBS:
         return type(whole) is type(value) and not whole.missing
     if isinstance(value, dict):
@@ -56,7 +61,7 @@ def check(data: bytes, form: str, folder: Path, window: int = 1 << 20) -> bool:
     """All readers agree on `data`; gives whether the fast one could read it."""
     (folder / "x.json").write_bytes(data)
     files = TrialFiles(folder)
-    read, plain = FORMS[form]
+    plain = FORMS[form]
     value = files.read_json("x.json")
     if not isinstance(value, Absent):
         plain(value)
@@ -65,17 +70,21 @@ def check(data: bytes, form: str, folder: Path, window: int = 1 << 20) -> bool:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(numbers, "simdjson", accelerator)
             patch.setattr(documents, "scan", partial(scan.scan, window=window))
-            fast = read(files, "x.json")
-            unread = documents.read_trajectory_file(files, "x.json", unread=True)
+            patch.setattr(extras, "SMALL", 1)
+            if form == "result":
+                fast = documents.read_result(files, "x.json", extra=True)
+                unread = documents.read_result(files, "x.json", extra=False)
+            else:
+                fast = documents.read_trajectory_file(files, "x.json")
+                unread = documents.read_trajectory_file(files, "x.json", unread=True)
         if isinstance(value, Absent):
             assert fast is value
             assert unread is value
             continue
         assert not isinstance(fast, Absent)
         assert comparable(fast.value) == comparable(value)
-        if form == "trajectory":
-            assert not isinstance(unread, Absent)
-            assert unread_matches(unread.value, value)
+        assert not isinstance(unread, Absent)
+        assert unread_matches(unread.value, value)
         slow.append(fast.slow)
     return bool(slow) and not any(slow)
 
@@ -85,6 +94,16 @@ junk = st.sampled_from(
     [None, True, 5.0, -1, 2**31, 2**64, "6", "]", "[", [1], [], {}, {"a": [1]}, 10**400, 0.5, -0.0]
 )
 id_lists = st.lists(st.integers(0, 40) | st.integers(0, 2**31 - 1), max_size=6)
+elements = st.recursive(
+    junk | st.text(max_size=4) | st.integers(-2, 300) | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=8,
+)
+calls_extras = st.dictionaries(
+    st.sampled_from(["a", "logprobs", "routed_experts"]),
+    st.lists(elements, max_size=4) | elements,
+    max_size=3,
+)
 logprobs = st.lists(st.floats() | st.integers(-3, 1), max_size=4)
 
 
@@ -116,7 +135,7 @@ def entries(draw: st.DrawFn) -> Any:
         "prompt_token_ids": draw(prompts()),
         "completion_token_ids": draw(st.lists(id_lists | junk, max_size=4)),
         "logprobs": draw(st.lists(logprobs | junk, max_size=4)),
-        "extra": draw(st.dictionaries(st.sampled_from(["a", "logprobs"]), junk, max_size=1)),
+        "extra": draw(calls_extras | junk),
     }
     for key in draw(st.sets(st.sampled_from(sorted(entry)))):
         entry[key] = draw(junk)

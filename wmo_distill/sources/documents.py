@@ -32,9 +32,14 @@ class Document:
     slow: bool = False
 
 
-def read_result(files: TrialFiles, relative: str = "result.json") -> Document | Absent:
-    """A trial result; the entries of its `rollout_details` hold lists of rows."""
-    return _read(files, relative, _put_result_lists, read_result_lists)
+def read_result(
+    files: TrialFiles, relative: str = "result.json", *, extra: bool = False
+) -> Document | Absent:
+    """A trial result; the entries of its `rollout_details` hold lists of rows.
+
+    Large elements in the lists of their `extra` may be `Written`, with their text if `extra`.
+    """
+    return _read(files, relative, _put_result_lists, read_result_lists, extra=extra)
 
 
 def read_trajectory_file(
@@ -56,8 +61,10 @@ def _read(
     relative: str,
     put: Callable[[Any, Skeleton], int],
     plain: Callable[[Any], None],
+    *,
+    extra: bool | None = None,
 ) -> Document | Absent:
-    read = _read_fast(files, relative, put)
+    read = _read_fast(files, relative, put, extra=extra)
     if read is not None:
         return read
     value = files.read_json(relative)
@@ -73,6 +80,7 @@ def _read_fast(
     put: Callable[[Any, Skeleton], int],
     *,
     read_numbers: bool = True,
+    extra: bool | None = None,
 ) -> Document | Absent | None:
     """None for a document outside the fast grammar."""
     opened = files.open(relative)
@@ -80,9 +88,9 @@ def _read_fast(
         return opened
     with opened:
         try:
-            skeleton = scan(opened, numbers=read_numbers)
+            skeleton = scan(opened, numbers=read_numbers, extra=extra)
             value = parse_json(skeleton.text)
-            if not isinstance(value, Absent) and put(value, skeleton) == len(skeleton.lists):
+            if not isinstance(value, Absent) and put(value, skeleton) == skeleton.cut:
                 return Document(value)
         except NotFlat:
             pass
@@ -92,7 +100,7 @@ def _read_fast(
 
 
 def _put_result_lists(value: Any, skeleton: Skeleton) -> int:
-    """Put the rows where their placeholders are; gives how many lists found their place."""
+    """Put what was cut out where its placeholders are; gives how much found its place."""
     used = 0
     for entry in rollout_entries(value):
         for key in LIST_KEYS:
@@ -103,6 +111,19 @@ def _put_result_lists(value: Any, skeleton: Skeleton) -> int:
                 raise NotFlat
             entry[key] = found.rows
             used += 1
+        used += _put_extras(entry.get("extra"), skeleton)
+    return used
+
+
+def _put_extras(extra: Any, skeleton: Skeleton) -> int:
+    if not skeleton.extras or not isinstance(extra, dict):
+        return 0
+    used = 0
+    for elements in extra.values():
+        for index, value in enumerate(elements if isinstance(elements, list) else ()):
+            if isinstance(value, str) and (found := skeleton.extras.get(value)) is not None:
+                elements[index] = found
+                used += 1
     return used
 
 

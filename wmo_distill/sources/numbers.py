@@ -28,6 +28,7 @@ WHITE = b" \t\r\n"
 _LEADING_ZERO = re.compile(rb"(?:^|,)0[0-9]")
 # simdjson counts the elements of a list in 24 bits.
 _SIMDJSON_LIMIT = 1 << 24
+_LARGE = 1 << 20
 
 
 class NotFlat(Exception):  # noqa: N818 - a signal to take the ordinary path, not an error
@@ -107,6 +108,22 @@ def plain_ids(joined: bytes) -> bool:
     for width in (1, 2, 4, 8):
         digit = digit[width:] & digit[:-width]
     return not digit.any()
+
+
+def prove_value(text: bytes) -> bool:
+    """Whether simdjson is installed and finds one JSON value."""
+    if simdjson is None:
+        return False
+    document = None
+    try:
+        # A parser keeps the memory of its largest text.
+        large = len(text) > _LARGE
+        document = simdjson.Parser().parse(text) if large else _parse(text)
+        return document is not None
+    except (ValueError, RuntimeError):
+        return False
+    finally:
+        del document
 
 
 class _Parsers(threading.local):

@@ -1,4 +1,4 @@
-"""Token lists cut out of a JSON document as it streams by.
+"""Token lists, and large extras, cut out of a JSON document as it streams by.
 
 A prompt repeats the one before, byte for byte, because both are written with one indentation. So
 its text is compared with the remembered one and only what is new is parsed. Every list is cut out
@@ -12,6 +12,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
+from wmo_distill.sources.extras import Written, pass_extra, written
 from wmo_distill.sources.numbers import (
     WHITE,
     NotFlat,
@@ -31,6 +32,7 @@ from wmo_distill.sources.rows import (
 from wmo_distill.sources.window import WINDOW, Block, Remembered, Window
 
 _KEY = re.compile(rb'"(prompt_token_ids|completion_token_ids|logprobs)"([ \t\r\n]*:[ \t\r\n]*\[)?')
+_KEY_OR_EXTRA = re.compile(_KEY.pattern.replace(b"|logprobs", b"|logprobs|extra"))
 _NEXT_ROW = re.compile(rb"[ \t\r\n]*(?:(,)[ \t\r\n]*\[|\])")
 _LONGEST_KEY = len(b'"completion_token_ids"')
 
@@ -47,10 +49,16 @@ class CutList(NamedTuple):
 
 @dataclass(slots=True)
 class Skeleton:
-    """A document without its token lists, and the lists by placeholder."""
+    """A document without its token lists and large extras, and these by placeholder."""
 
     text: bytes
     lists: dict[str, CutList]
+    extras: dict[str, Written]
+
+    @property
+    def cut(self) -> int:
+        """How many placeholders there are."""
+        return len(self.lists) + len(self.extras)
 
 
 @dataclass(slots=True)
@@ -58,12 +66,16 @@ class Scanner:
     """Reads one document through a window.
 
     Where `numbers` are not asked for, lists are proved to be JSON and not read, but for prompts
-    that share nothing with the one before.
+    that share nothing with the one before. `extra` says whether the text of large extras is wanted;
+    with None they stay in the document.
     """
 
     window: Window
     remembered: Remembered
     numbers: bool = True
+    extra: bool | None = None
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+    extras: dict[str, Written] = field(default_factory=dict)
     last_prompt: IdRow | None = None
     unproved_ids: list[bytes] = field(default_factory=list)
     unproved_logprobs: list[bytes] = field(default_factory=list)
@@ -71,26 +83,30 @@ class Scanner:
 
     def skeleton(self) -> Skeleton:
         """Scan the whole file; NotFlat where a list is not of the fast grammar."""
-        nonce = secrets.token_hex(16)
         pieces: list[bytes] = []
         lists: dict[str, CutList] = {}
         while (key := self._next_list(pieces)) is not None:
-            placeholder = f"{nonce}:{len(lists)}"
+            placeholder = f"{self.nonce}:{len(lists)}"
             pieces.append(b'"%b"' % placeholder.encode())
             lists[placeholder] = self._list(key)
         self._prove()
-        return Skeleton(b"".join(pieces), lists)
+        return Skeleton(b"".join(pieces), lists, self.extras)
 
     def _next_list(self, pieces: list[bytes]) -> str | None:
         """Pass to just behind the bracket that opens the next list, keeping what lies before."""
         window = self.window
+        search = (_KEY if self.extra is None else _KEY_OR_EXTRA).search
         while True:
             data, pos = window.data, window.pos
-            found = _KEY.search(data, pos, window.end)
+            found = search(data, pos, window.end)
             if found:
                 # Taken out now: the bytes that were found move when the window is filled again.
                 key, behind_key = found[1].decode(), found.end(1) + 1
                 pieces.append(data[pos:behind_key])
+                if key == "extra":
+                    window.pos = behind_key
+                    pass_extra(window, pieces, self._put_extra)
+                    continue
                 window.pos = found.end()
                 if window.pos > behind_key:
                     pieces.append(b":")
@@ -106,6 +122,11 @@ class Scanner:
                 pieces.append(data[window.pos : window.end])
                 window.pos = window.end
                 return None
+
+    def _put_extra(self, element: bytes) -> bytes:
+        placeholder = f"{self.nonce}:extra:{len(self.extras)}"
+        self.extras[placeholder] = written(element, bool(self.extra))
+        return b'"%b"' % placeholder.encode()
 
     def _opens_list(self, pieces: list[bytes]) -> bool:
         """Take the colon and the bracket behind a key, if they follow across the window's edge."""
@@ -222,13 +243,15 @@ class Scanner:
 _spare: list[tuple[Block, Remembered]] = []  # fresh memory costs more than reading into it
 
 
-def scan(file: IO[bytes], window: int = WINDOW, *, numbers: bool = True) -> Skeleton:
-    """The skeleton and the token lists of a document; NotFlat for the ordinary path."""
+def scan(
+    file: IO[bytes], window: int = WINDOW, *, numbers: bool = True, extra: bool | None = None
+) -> Skeleton:
+    """The skeleton of a document and what was cut out; NotFlat for the ordinary path."""
     block, remembered = _spare.pop() if _spare else (Block(window), Remembered())
     if len(block.data) != window:
         block = Block(window)
     remembered.clear()
     try:
-        return Scanner(Window(file, block), remembered, numbers).skeleton()
+        return Scanner(Window(file, block), remembered, numbers, extra).skeleton()
     finally:
         _spare.append((block, remembered))

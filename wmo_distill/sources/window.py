@@ -88,6 +88,29 @@ class Window:
             if not self.refill():
                 return None
 
+    def until_match(
+        self, pattern: re.Pattern[bytes], reach: int
+    ) -> tuple[bytes, re.Match[bytes] | None]:
+        """The bytes before a match, which is taken too, and the match; None if the file ends first.
+
+        `reach` is how many bytes the pattern looks at, at most.
+        """
+        pieces: list[bytes] = []
+        while True:
+            found = pattern.search(self.data, self.pos, self.end)
+            if found:
+                pieces.append(self.data[self.pos : found.start()])
+                self.pos = found.end()
+                return b"".join(pieces), found
+            # A match may lie across the edge of the window.
+            safe = max(self.pos, self.end - reach)
+            pieces.append(self.data[self.pos : safe])
+            self.pos = safe
+            if not self.refill():
+                pieces.append(self.data[self.pos : self.end])
+                self.pos = self.end
+                return b"".join(pieces), None
+
 
 class Remembered:
     """The text of the last list of ids, against which the next one is compared."""

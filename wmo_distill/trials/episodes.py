@@ -37,8 +37,9 @@ class EpisodePlace:
         return f"{self.root}/{name}" if self.root else name
 
 
-def read_documents(files: TrialFiles) -> TrialDocuments:
-    read = read_result(files)
+def read_documents(files: TrialFiles, *, extra: bool) -> TrialDocuments:
+    """The documents of a trial, with the text of large extras where they are wanted."""
+    read = read_result(files, extra=extra)
     issues: list[Issue] = []
     result: dict[str, Any] | None = None
     slow = 0

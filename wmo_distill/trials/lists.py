@@ -1,17 +1,14 @@
 """One entry of `rollout_details`: its lists as recorded, and the extras beside them."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
+from wmo_distill.sources.extras import Written, json_text
 from wmo_distill.sources.rows import IdRow, LogprobRow
 from wmo_distill.trials.calls import Call
-
-_in_unicode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_WORDS = frozenset((str, type(None)))
-_in_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(slots=True)
@@ -89,38 +86,27 @@ def place_extra(calls: list[Call], lists: Lists, found: int, wanted: bool) -> li
         return []
     placeable = {key: rows for key, rows in lists.extra.items() if len(rows) == found}
     if placeable:
-        texts: dict[tuple[str | None, ...], str | None] = {}  # most calls have the same few words
+        names = {key: json_text(key) for key in placeable}
         for position, call in enumerate(calls):
             values = {key: rows[call.call_index] for key, rows in placeable.items()}
-            words = tuple(values.values())
-            if not _WORDS.issuperset(map(type, words)):
-                text = json_text(values)
-            elif words in texts:
-                text = texts[words]
-            else:
-                text = texts[words] = json_text(values)
+            for rows in placeable.values():
+                rows[call.call_index] = None  # an element can be large, and is used once
             reason = values.get("finish_reason")
+            if isinstance(reason, Written):
+                reason = reason.value()
             calls[position] = call._replace(
-                extra=text, finish_reason=plain_text(reason) if isinstance(reason, str) else None
+                extra=_object_text(names, values),
+                finish_reason=plain_text(reason) if isinstance(reason, str) else None,
             )
     return [] if len(placeable) == len(lists.extra) else [Issue.EXTRA_UNPLACED]
 
 
-def json_text(value: Any) -> str | None:
-    """JSON without white space outside strings, in characters that UTF-8 can hold.
-
-    None where it is nested too deeply to be written.
-    """
-    try:
-        text = _in_unicode(value)
-        return text if text.isascii() or _encodable(text) else _in_ascii(value)
-    except RecursionError:
-        return None
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+def _object_text(names: Mapping[str, str | None], values: Mapping[str, Any]) -> str | None:
+    """An object in JSON, None if a value cannot be written."""
+    members = []
+    for key, value in values.items():
+        text = "null" if value is None else json_text(value)
+        if text is None:
+            return None
+        members.append(f"{names[key]}:{text}")
+    return f"{{{','.join(members)}}}"

@@ -53,7 +53,7 @@ def read_trial_dir(
 ) -> ReadTrial:
     """The records of one trial directory, one an episode, graded by `cells` where given."""
     files = TrialFiles(found.root)
-    trial = read_documents(files)
+    trial = read_documents(files, extra=options.extra)
     values = Values()
     job = found.job
     columns = identity_columns(

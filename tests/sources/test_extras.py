@@ -1,0 +1,119 @@
+"""Large elements of an `extra` are taken out only where the answer is that of the plain reader."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.sources import documents, numbers, scan
+from wmo_distill.sources.extras import SMALL, Written, json_text
+from wmo_distill.sources.window import WINDOW
+
+ROUTED = [[[7, 300], [0, 12]]] * SMALL
+BASE64 = "QUJD" * SMALL
+MIXED = [1.50, -0, True, None, "é", "\ud800", 10**30] * SMALL
+
+
+def read(folder: Path, text: str, *, extra: bool = True) -> documents.Document:
+    (folder / "result.json").write_text(text)
+    found = documents.read_result(TrialFiles(folder), extra=extra)
+    assert not isinstance(found, Absent)
+    return found
+
+
+def document(extra: Any, **more: Any) -> dict[str, Any]:
+    return {"agent_result": {"rollout_details": [{"extra": extra}]}, **more}
+
+
+def extra_of(found: documents.Document) -> Any:
+    return found.value["agent_result"]["rollout_details"][0]["extra"]
+
+
+@pytest.fixture(params=["simdjson", "without"], autouse=True)
+def _accelerator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "without":
+        monkeypatch.setattr(numbers, "simdjson", None)
+
+
+@pytest.mark.parametrize("element", [ROUTED, BASE64, MIXED])
+def test_a_large_element_is_written_as_if_it_had_been_parsed(element: Any, tmp_path: Path) -> None:
+    text = json.dumps(document({"a": [None, element, element], "b": ["x"]}), indent=4)
+    found = read(tmp_path, text)
+    expected = Written(json_text(json.loads(json.dumps(element))))
+    assert extra_of(found) == {"a": [None, expected, expected], "b": ["x"]}
+    assert not found.slow
+    unwanted = extra_of(read(tmp_path, text, extra=False))
+    assert unwanted == {"a": [None, Written(None), Written(None)], "b": ["x"]}
+
+
+def test_an_element_may_be_larger_than_the_window(tmp_path: Path) -> None:
+    element = [0, 1] * WINDOW
+    found = read(tmp_path, json.dumps(document({"a": [element]}), indent=4))
+    assert extra_of(found) == {"a": [Written(json_text(element))]}
+
+
+def test_values_that_are_no_lists_stay(tmp_path: Path) -> None:
+    extra = {"a": {"b": BASE64, "c": [BASE64]}, "d": BASE64, "e": []}
+    found = read(tmp_path, json.dumps(document(extra), indent=4))
+    assert extra_of(found) == extra
+    assert not found.slow
+
+
+def test_an_extra_elsewhere_is_left_as_it_is(tmp_path: Path) -> None:
+    config = {"agent": {"kwargs": {"extra": {"a": [BASE64, 1]}}}}
+    found = read(tmp_path, json.dumps(document({"a": [BASE64]}, config=config), indent=4))
+    assert found.value["config"] == config
+    assert found.slow
+
+
+@pytest.mark.parametrize("indent", [None, 2, 8])
+def test_other_indentation_gives_the_same_values(indent: int | None, tmp_path: Path) -> None:
+    found = read(tmp_path, json.dumps(document({"a": [ROUTED, None]}), indent=indent))
+    first, second = extra_of(found)["a"]
+    assert json_text(first) == json_text(ROUTED)
+    assert second is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('QUJD",\n', 'QUJD"\n'),  # no comma
+        ('QUJD",\n', 'QUJD",,\n'),
+        ('QUJD"\n', 'QUJD",\n'),  # a comma too many
+        ('QUJD"\n', 'QUJD"]\n'),
+        ('"QUJD', "QUJD"),
+        ('QUJD"\n', 'QUJD", 5 6\n'),
+    ],
+)
+def test_what_is_no_json_is_unreadable(old: str, new: str, tmp_path: Path) -> None:
+    text = json.dumps(document({"a": [BASE64, BASE64]}), indent=4)
+    assert old in text
+    (tmp_path / "result.json").write_text(text.replace(old, new, 1))
+    for extra in (True, False):
+        assert documents.read_result(TrialFiles(tmp_path), extra=extra) is Absent.UNREADABLE
+
+
+def test_a_string_that_spans_lines_is_unreadable(tmp_path: Path) -> None:
+    text = json.dumps(document({"a": list(range(SMALL))}), indent=4)
+    text = text.replace('"a": [', '"a": "[').replace("]", ']"', 1)
+    (tmp_path / "result.json").write_text(text)
+    for extra in (True, False):
+        assert documents.read_result(TrialFiles(tmp_path), extra=extra) is Absent.UNREADABLE
+
+
+def test_two_values_in_one_line_are_two_elements(tmp_path: Path) -> None:
+    text = json.dumps(document({"a": [BASE64, BASE64]}), indent=4).replace('QUJD"\n', 'QUJD", 5\n')
+    for extra in (True, False):
+        assert len(extra_of(read(tmp_path, text, extra=extra))["a"]) == 3
+
+
+def test_where_the_window_ends_is_of_no_importance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = json.dumps(document({"a": [ROUTED[:900], BASE64], "b": [1.5, None]}), indent=4)
+    expected = extra_of(read(tmp_path, text))
+    for window in range(150, 190):
+        monkeypatch.setattr(scan.scan, "__defaults__", (window,))
+        assert extra_of(read(tmp_path, text)) == expected
