@@ -12,11 +12,13 @@ TRIALS ?=
 OUT ?= shards
 BUILD ?=
 
-# `make bench BENCH="--scale 0.1"` is short. The reference needs Python 3.12 or newer.
+# `make bench BENCH="--scale 0.1"` is short. The reference needs Python 3.12 or newer; both run on
+# one Python, and one that pysimdjson has wheels for if there is one.
 BENCH ?=
 FUZZ_EXAMPLES ?= 20000
+BENCH_VENV ?= $(HERE)/.venv-bench
 REFERENCE ?= $(HERE)/.venv-reference
-REFERENCE_PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12; do \
+REFERENCE_PYTHON ?= $(shell for p in python3.13 python3.12 python3 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$p && break; done)
 DEMO ?= demo
 # What pip is given for PyTorch, in words of its own. PyPI's build for Linux brings CUDA, several GB;
@@ -68,9 +70,9 @@ shards: $(VENV)/run
 train-demo: $(VENV)/train
 	@cd $(HERE) && $(VENV)/bin/python -m tests.train.demo
 
-bench: $(VENV)/bench $(REFERENCE)/done
-	@cd $(HERE) && $(VENV)/bin/python -m tests.bench.kept
-	@cd $(HERE) && $(VENV)/bin/python -m tests.bench.run $(BENCH) \
+bench: $(BENCH_VENV)/done $(REFERENCE)/done
+	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.kept
+	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.run $(BENCH) \
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
 
 fuzz: $(VENV)/dev
@@ -78,7 +80,7 @@ fuzz: $(VENV)/dev
 		tests/sources/test_documents.py tests/trials/test_damage.py
 
 clean:
-	rm -rf $(VENV) $(REFERENCE) $(TRAINERS) $(HERE)/demo
+	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(TRAINERS) $(HERE)/demo
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "expected Python 3.11 or newer on PATH, found none;" \
@@ -96,8 +98,10 @@ $(VENV)/dev: $(HERE)/pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install -e "$(HERE)[dev]"
 	@touch $@ $(VENV)/run
 
-$(VENV)/bench: $(VENV)/dev
-	@$(PIP) install -e "$(HERE)[bench]"
+$(BENCH_VENV)/done: $(HERE)/pyproject.toml
+	@echo "installing into $(BENCH_VENV)" >&2
+	@$(or $(REFERENCE_PYTHON),$(PYTHON)) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python -m pip --quiet --disable-pip-version-check install -e "$(HERE)[fast,bench]"
 	@touch $@
 
 # PyTorch first, as TORCH says: the extra would take the newest from PyPI.

@@ -186,6 +186,12 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {cpu}, Python {platform.python_version()}"
 
 
+def reference_python(python: str | None) -> str:
+    if python is None:
+        return "skipped, no --reference PYTHON (3.12 or newer)"
+    return subprocess.run([python, "--version"], capture_output=True, text=True).stdout.strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--scale", type=float, default=1.0, help="share of the trials")
@@ -195,8 +201,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["read", "build", "datums"])
     args = parser.parse_args()
     print(f"{machine()}; medians of {args.rounds} interleaved runs\n")  # noqa: T201
-    if args.reference is None:
-        print("reference: skipped, no --reference PYTHON (3.12 or newer)\n")  # noqa: T201
+    print(f"reference: {reference_python(args.reference)}\n")  # noqa: T201
     with tempfile.TemporaryDirectory() as scratch:
         base = args.keep or Path(scratch)
         for kind, shapes, ways, table in (
