@@ -142,6 +142,27 @@ def test_a_compaction_begins_another_chat(tmp_path: Path) -> None:
     ]
 
 
+def test_an_interrupted_step_says_what_it_said_at_the_root_of_its_trial(tmp_path: Path) -> None:
+    steps = [
+        {"step_name": name, "agent_result": {"rollout_details": []}, "verifier_result": graded}
+        for name, graded in (("a", {"rewards": {"reward": 1.0}}), ("b", None))
+    ]
+    trial = tmp_path / "job/t"
+    trajectory(trial / "steps/a", [agent("first")])
+    trajectory(trial, [agent("second")])
+    (trial / "result.json").write_text(json.dumps({"trial_name": "t", "step_results": steps}))
+    wmo_distill.build([tmp_path / "job"], tmp_path / "shards", workers=1)
+    summary = export_messages(tmp_path / "shards", tmp_path / "chats")
+    said = {
+        row["step_name"]: row["messages"][0]["content"] for row in rows(tmp_path / "chats", summary)
+    }
+    assert said == {"a": "first", "b": "second"}
+    (trial / "steps/a/agent/trajectory.json").unlink()
+    (trial / "steps/a/agent").rmdir()
+    summary = export_messages(tmp_path / "shards", tmp_path / "chats")
+    assert summary.refused == {NoChat.TRAJECTORY_MISSING: 1}
+
+
 def test_damage_is_counted(tmp_path: Path) -> None:
     trial = next((TRIALS / "01-solved").glob("jobs/*/*__*"))
     for name, text in (("a", None), ("b", "{"), ("c", '{"steps": [{"source": "user"}, 3]}')):

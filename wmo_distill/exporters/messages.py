@@ -17,11 +17,16 @@ from wmo_distill.records import TrialRecord
 from wmo_distill.shards.manifest import read_manifest, tool_version
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.sources.messages import Chat, Message, read_chats
-from wmo_distill.trials.episodes import EpisodePlace, step_root
+from wmo_distill.trials.episodes import (
+    EpisodePlace,
+    episode_places,
+    read_documents,
+    step_root,
+)
 
 _COLUMNS = (
-    "episode_id", "trial_name", "artifact_dir", "step_name", "task_id", "group_id", "attempt",
-    "model_name", "reward", "reward_valid", "passed", "stop_reason", "completion",
+    "episode_id", "trial_name", "artifact_dir", "step_name", "step_index", "task_id", "group_id",
+    "attempt", "model_name", "reward", "reward_valid", "passed", "stop_reason", "completion",
 )  # fmt: skip
 _TOLD = ("episode_id", "trial_name", "step_name", "task_id", "group_id", "attempt", "model_name",
          "reward", "passed", "stop_reason", "completion")  # fmt: skip
@@ -136,10 +141,19 @@ def _chats(parent: Path, row: Mapping[str, Any], chosen: DatumOptions) -> list[C
     graded = {name: row[name] for name in ("reward", "reward_valid", "passed")}
     if not chosen.wants(TrialRecord(**graded)):
         return NoChat.FILTERED
-    agent_dir = EpisodePlace(None, root=step_root(row["step_name"])).directory("agent")
-    chats = read_chats(TrialFiles(parent / row["artifact_dir"]), agent_dir)
+    files = TrialFiles(parent / row["artifact_dir"])
+    chats = read_chats(files, _agent_dir(files, row))
     if chats is Absent.MISSING:
         return NoChat.TRAJECTORY_MISSING
     if isinstance(chats, Absent):
         return NoChat.TRAJECTORY_UNREADABLE
     return [chat for chat in chats if chat.replies] or NoChat.NO_REPLIES
+
+
+def _agent_dir(files: TrialFiles, row: Mapping[str, Any]) -> str:
+    place = EpisodePlace(None, root=step_root(row["step_name"]))
+    if row["step_name"] is not None and not files.is_dir(place.directory("agent")):
+        # The files of a step that was interrupted lie elsewhere; only the result tells which it is.
+        places = episode_places(read_documents(files, extra=False))
+        place = next((p for p in places if p.step_index == row["step_index"]), place)
+    return place.directory("agent")
