@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wmo_distill.datums.options import DatumOptions as DatumOptions
     from wmo_distill.datums.shards import build_datum_shards as build_datum_shards
     from wmo_distill.datums.topk import build_topk_ce_datums as build_topk_ce_datums
+    from wmo_distill.datums.verify import verify_datums as verify_datums
     from wmo_distill.errors import DistillError as DistillError
     from wmo_distill.errors import UsageError as UsageError
     from wmo_distill.exporters.messages import export_messages as export_messages
@@ -55,6 +56,7 @@ _HOMES = {
     "datums.options": ("DatumOptions",),
     "datums.shards": ("build_datum_shards",),
     "datums.topk": ("build_topk_ce_datums",),
+    "datums.verify": ("verify_datums",),
     "errors": ("DistillError", "UsageError"),
     "exporters.messages": ("export_messages",),
     "exporters.run": ("export_datums",),

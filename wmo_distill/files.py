@@ -5,6 +5,7 @@ a FIFO nor a link to elsewhere can hang a build or be read by it.
 """
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -167,6 +168,12 @@ def whole_file(path: Path) -> Iterator[Path]:
         sync_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def file_sha256(path: Path) -> tuple[str, int]:
+    """(SHA-256 in hex, size in bytes) of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
 
 
 def sync_directory(path: Path) -> None:

@@ -17,6 +17,16 @@ _LEFT = re.compile(
 )
 
 
+def kind_of(out: Path) -> str | None:
+    """The kind that a directory's manifest tells, None where it tells none."""
+    try:
+        value = parse_json((out / MANIFEST).read_bytes())
+    except OSError:
+        return None
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
 def earlier_files(
     out: Path, kind: str, key: str, settled: Mapping[str, Any], *, fresh: bool
 ) -> list[str]:

@@ -92,6 +92,13 @@ def test_advantages_and_weights(dataset: Path, tmp_path: Path) -> None:
         assert all(row["n_fragments"] == len(fragments) for row in fragments)
 
 
+def test_a_discount_of_nothing_is_refused(dataset: Path, tmp_path: Path) -> None:
+    options = DatumOptions(advantages="grpo", discount=0.5)
+    with pytest.raises(UsageError, match="--discount: expected --reward return"):
+        build_datum_shards(dataset, tmp_path / "d", options)
+    assert not (tmp_path / "d").exists()
+
+
 def test_a_build_replaces_the_one_before(dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "d"
     first = build_datum_shards(dataset, out)

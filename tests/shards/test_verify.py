@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wmo_distill.errors import UsageError
-from wmo_distill.shards import verify as verify_module
+from wmo_distill.shards import faults
 from wmo_distill.shards.faults import Fault
 from wmo_distill.shards.schema import LEDGER_SCHEMA
 from wmo_distill.shards.verify import verify
@@ -166,11 +166,11 @@ def test_options_that_are_none(out: Path) -> None:
 def test_a_file_that_is_wrong_throughout_is_told_in_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify_module, "FAULTS_A_FILE", 3)
+    monkeypatch.setattr(faults, "FAULTS_A_FILE", 3)
     rewritten(tmp_path, [lawful(f"a{i}", passed=False) for i in range(50)])
-    faults = [fault for fault in verify(tmp_path) if fault.file == PART]
-    assert len(faults) == 4
-    assert faults[-1].found.endswith(" more")
+    found = [fault for fault in verify(tmp_path) if fault.file == PART]
+    assert len(found) == 4
+    assert found[-1].found.endswith(" more")
 
 
 def test_a_fault_says_where_expected_found() -> None:

@@ -1,4 +1,4 @@
-"""`wmo-distill verify`: does a dataset keep the laws of its format?"""
+"""`wmo-distill verify`: does a dataset, or what was made of it, keep the laws of its format?"""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,16 +9,20 @@ from wmo_distill.cli.output import printable, put, say
 
 
 def verify(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A dataset that `build` wrote.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="What `build` or `datums` wrote.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the faults as JSON.")] = False,
 ) -> None:
-    """Check every file, count and row of a dataset; exit with 1 if anything is wrong."""
+    """Check every file, count and row of a dataset or its datums; exit with 1 at any fault."""
     import json
     from dataclasses import asdict
 
-    from wmo_distill.shards.verify import verify as find_faults
+    from wmo_distill.datums.manifest import KIND
+    from wmo_distill.datums.verify import verify_datums
+    from wmo_distill.outputs import kind_of
+    from wmo_distill.shards.verify import verify as verify_dataset
 
-    faults = find_faults(out)
+    of_datums = kind_of(out) == KIND
+    faults = verify_datums(out) if of_datums else verify_dataset(out)
     if as_json:
         put(json.dumps([asdict(fault) for fault in faults], indent=2))
     else:
@@ -26,8 +30,8 @@ def verify(
             put(printable(str(fault)))
     if faults:
         say(
-            f"{printable(str(out))}: {len(faults)} faults; restore the files, or build the dataset "
-            "again with --fresh"
+            f"{printable(str(out))}: {len(faults)} faults; restore the files, or "
+            f"{'make the datums' if of_datums else 'build the dataset'} again with --fresh"
         )
         raise typer.Exit(1)
     if not as_json:

@@ -41,10 +41,11 @@ def iter_part(part: Path) -> Iterator[DatumRow]:
     """The rows of one part."""
     for table in read_part(part, DATUM_SCHEMA.names):
         for batch in table.to_batches():
-            yield from _rows(batch)
+            yield from rows_of(batch)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[DatumRow]:
+def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:
+    """The rows of a batch of `DATUM_SCHEMA`."""
     lists = {name: _lists(batch.column(name)) for name in PER_TOKEN}
     plain = {name: batch.column(name).to_pylist() for name in _PLAIN}
     starts = batch.column("call_starts").to_pylist()

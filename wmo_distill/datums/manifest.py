@@ -55,6 +55,8 @@ class DatumManifest(BaseModel):
     """The hash of the dataset that the datums were made from."""
     options: DatumOptions
     parts: list[Annotated[str, Field(pattern=_PART_NAME)]] = Field(default_factory=list)
+    sha256: dict[str, str] = Field(default_factory=dict)
+    """Of each part, in hex."""
     summary: DatumSummary = DatumSummary()
 
     def part_paths(self, datums: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wmo_distill.datums.groups import COLUMNS, episode_groups
 from wmo_distill.datums.manifest import KIND, DatumManifest, DatumSummary
-from wmo_distill.datums.options import DatumOptions
+from wmo_distill.datums.options import DatumOptions, RewardOf
 from wmo_distill.datums.stream import Funnel, iter_rows
 from wmo_distill.datums.teacher import Scores, Teacher
 from wmo_distill.datums.writer import DatumWriter
@@ -32,6 +32,11 @@ def build_datum_shards(
     that has scored nothing.
     """
     source, out = Path(source), Path(out)
+    if options.discount != 1.0 and options.reward is not RewardOf.RETURN:
+        raise UsageError(
+            f"--discount: expected --reward return beside it, found {options.reward.value}; "
+            "it alters the sum of a step's reward and those after it alone"
+        )
     manifest = read_manifest(source)
     told_options = options.model_dump(mode="json")
     old = earlier_files(out, KIND, "parts", {"options": told_options}, fresh=fresh)
@@ -53,7 +58,11 @@ def build_datum_shards(
                 progress(number + 1, len(episodes))
     summary = funnel.summary(writer.names, teacher)
     told = DatumManifest(
-        source=manifest.dataset_hash, options=options, parts=writer.names, summary=summary
+        source=manifest.dataset_hash,
+        options=options,
+        parts=writer.names,
+        sha256=writer.sha256,
+        summary=summary,
     )
     replace_manifest(out, told.model_dump(mode="json"), old)
     return summary

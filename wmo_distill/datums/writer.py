@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from wmo_distill.datums.manifest import PARTS_DIR
 from wmo_distill.datums.table import DATUM_SCHEMA, Row, datum_table
-from wmo_distill.files import whole_file
+from wmo_distill.files import file_sha256, whole_file
 from wmo_distill.shards.writer import parquet_writer
 
 GROUP_TOKENS = 1_000_000
@@ -32,6 +32,7 @@ class DatumWriter:
         self._thread = ThreadPoolExecutor(1)
         self._written: Future[None] | None = None
         self.names: list[str] = []
+        self.sha256: dict[str, str] = {}
 
     def __enter__(self) -> "DatumWriter":
         (self._out / PARTS_DIR).mkdir(parents=True, exist_ok=True)
@@ -97,6 +98,7 @@ class DatumWriter:
         if self._writer is not None:
             self._writer.close()
             self._file.close()
+            self.sha256[self.names[-1]] = file_sha256(self._out / self.names[-1])[0]
         self._writer, self._part_tokens = None, 0
 
     def _abandon(self) -> None:

@@ -1,6 +1,5 @@
 """The end of a build: the parts without the rows that go, the ledger, the manifest."""
 
-import hashlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wmo_distill.errors import DistillError
-from wmo_distill.files import sync_directory
+from wmo_distill.files import file_sha256, sync_directory
 from wmo_distill.shards.batch import copy_rows
 from wmo_distill.shards.dataset import CELLS_OPTION, Dataset
 from wmo_distill.shards.ledger import LedgerRow, write_ledger
@@ -154,8 +153,7 @@ class _Parts:
 
 def _check_unchanged(part: PartInfo, file: Path) -> None:
     """Rows that are copied get a new hash, which must not make damage look sound."""
-    with open(file, "rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    sha256, _ = file_sha256(file)
     if sha256 != part.sha256:
         raise DistillError(
             f"{file}: expected SHA-256 {part.sha256[:16]}… as the manifest says, found "

@@ -1,9 +1,11 @@
 """Checks the parts of a dataset: files, schema, and the laws of every row."""
 
 import hashlib
+import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from wmo_distill.files import file_sha256
 from wmo_distill.shards.decode import SpanColumns, plain_list, record_of
 from wmo_distill.shards.digest import MODULUS, row_digest
 from wmo_distill.shards.encode import stored_ids
@@ -27,6 +30,9 @@ from wmo_distill.shards.laws import (
 )
 from wmo_distill.shards.manifest import PartInfo, Totals
 from wmo_distill.shards.schema import SCHEMA
+
+FAULTS_A_FILE = 100
+"""A file that is broken throughout is not described row by row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,56 +66,82 @@ def differences(file: str, pairs: Iterable[tuple[str, Any, Any]]) -> Iterator[Fa
             yield Fault(file, None, f"{name} {expected}", str(found))
 
 
-def part_faults(out: Path, part: PartInfo, rules: Rules, seen: Seen) -> Iterator[Fault]:
-    path = out / part.file
+def first_faults(file: str, found: Iterator[Fault]) -> Iterator[Fault]:
+    """The first faults of a file, and how many more there are."""
+    yield from islice(found, FAULTS_A_FILE)
+    if rest := sum(1 for _ in found):
+        yield Fault(file, None, "no faults", f"{rest} more")
+
+
+def stray_files(out: Path, folder: str, named: Collection[str]) -> Iterator[Fault]:
+    """Files among the parts that no manifest names: a reader of the folder would read them."""
     try:
-        with open(path, "rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-            size = stream.tell()
+        names = sorted(os.listdir(out / folder))
+    except OSError:
+        return
+    for name in names:
+        file = f"{folder}/{name}"
+        if file not in named and not name.startswith("."):
+            yield Fault(file, None, "only parts that the manifest names", "a file that it does not")
+
+
+def part_faults(out: Path, part: PartInfo, rules: Rules, seen: Seen) -> Iterator[Fault]:
+    try:
+        sha256, size = file_sha256(out / part.file)
     except OSError as error:
         yield Fault(part.file, None, "a readable Parquet file", str(error))
         return
     yield from differences(
         part.file, [("size", part.bytes, size), ("SHA-256", part.sha256, sha256)]
     )
-    try:
-        file = pq.ParquetFile(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        yield Fault(part.file, None, "a readable Parquet file", str(error))
-        return
-    with file:
-        if not file.schema_arrow.equals(SCHEMA, check_metadata=True):
-            yield Fault(part.file, None, "the columns of schema version 1", _first_odd(file))
+    real = _RowSums()
+    for table in row_groups(out, part.file, SCHEMA):
+        if isinstance(table, Fault):
+            yield table
             return
-        real = _RowSums()
-        for group in range(file.num_row_groups):
-            try:
-                table = file.read_row_group(group)
-                table.validate(full=True)
-            except (OSError, ValueError, pa.ArrowException) as error:
-                yield Fault(part.file, real.rows, "a readable row group", str(error))
+        if not table.num_rows:
+            yield Fault(part.file, real.rows, "no row group without rows", "one")
+        for batch in table.to_batches():
+            yield from _batch_faults(part.file, batch, rules, seen, real)
+    info = PartInfo(
+        file=part.file,
+        rows=real.rows,
+        tokens=real.tokens,
+        bytes=size,
+        sha256=sha256,
+        row_sum=f"{real.digests % MODULUS:064x}",
+        totals=real.totals,
+    )
+    seen.parts.append(info)
+    yield from differences(
+        part.file,
+        [
+            (f"{name} as in the manifest,", getattr(part, name), getattr(info, name))
+            for name in ("rows", "tokens", "row_sum", "totals")
+        ],
+    )
+
+
+def row_groups(out: Path, name: str, schema: pa.Schema) -> Iterator[pa.Table | Fault]:
+    """The row groups of a Parquet file; a fault ends them, where they cannot be read."""
+    rows = 0
+    try:
+        with pq.ParquetFile(out / name) as file:
+            if not file.schema_arrow.equals(schema, check_metadata=True):
+                expected = "the columns of schema version 1"
+                yield Fault(name, None, expected, _first_odd(file.schema_arrow, schema))
                 return
-            if not table.num_rows:
-                yield Fault(part.file, real.rows, "no row group without rows", f"group {group}")
-            for batch in table.to_batches():
-                yield from _batch_faults(part.file, batch, rules, seen, real)
-        info = PartInfo(
-            file=part.file,
-            rows=real.rows,
-            tokens=real.tokens,
-            bytes=size,
-            sha256=sha256,
-            row_sum=f"{real.digests % MODULUS:064x}",
-            totals=real.totals,
-        )
-        seen.parts.append(info)
-        yield from differences(
-            part.file,
-            [
-                (f"{name} as in the manifest,", getattr(part, name), getattr(info, name))
-                for name in ("rows", "tokens", "row_sum", "totals")
-            ],
-        )
+            for group in range(file.num_row_groups):
+                try:
+                    table = file.read_row_group(group)
+                    table.validate(full=True)
+                except (OSError, ValueError, pa.ArrowException) as error:
+                    yield Fault(name, rows, "a readable row group", str(error))
+                    return
+                rows += table.num_rows
+                yield table
+    except (OSError, ValueError, pa.ArrowException) as error:
+        yield Fault(name, None, "a readable Parquet file", str(error))
 
 
 @dataclass(slots=True)
@@ -122,13 +154,13 @@ class _RowSums:
     totals: Totals = field(default_factory=Totals)
 
 
-def _first_odd(file: pq.ParquetFile) -> str:
-    for expected in SCHEMA:
-        i = file.schema_arrow.get_field_index(expected.name)
+def _first_odd(found: pa.Schema, schema: pa.Schema) -> str:
+    for expected in schema:
+        i = found.get_field_index(expected.name)
         if i < 0:
             return f"no column {expected.name}"
-        if not file.schema_arrow.field(i).equals(expected):
-            return str(file.schema_arrow.field(i))
+        if not found.field(i).equals(expected):
+            return str(found.field(i))
     return "other columns, or another schema version in its metadata"
 
 

@@ -1,9 +1,7 @@
 """Checks a dataset against its manifest, its ledger and the laws of its rows."""
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator
-from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +9,14 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from wmo_distill.errors import UsageError
-from wmo_distill.shards.faults import Fault, Seen, differences, part_faults
+from wmo_distill.shards.faults import (
+    Fault,
+    Seen,
+    differences,
+    first_faults,
+    part_faults,
+    stray_files,
+)
 from wmo_distill.shards.laws import Rules
 from wmo_distill.shards.ledger import ledger_info
 from wmo_distill.shards.manifest import (
@@ -30,9 +35,6 @@ from wmo_distill.shards.schema import (
     Outcome,
 )
 
-FAULTS_A_FILE = 100
-"""A file that is broken throughout is not described row by row."""
-
 
 def verify(out: Path | str) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against.
@@ -45,15 +47,11 @@ def verify(out: Path | str) -> list[Fault]:
     faults: list[Fault] = []
     rules = _rules(out, manifest)
     for part in manifest.parts:
-        found = part_faults(out, part, rules, seen)
-        faults += islice(found, FAULTS_A_FILE)
-        if next(found, None) is not None:
-            rest = 1 + sum(1 for _ in found)
-            faults.append(Fault(part.file, None, "no faults", f"{rest} more"))
-    faults += _stray_files(out, manifest)
+        faults += first_faults(part.file, part_faults(out, part, rules, seen))
+    faults += stray_files(out, PARTS_DIR, {part.file for part in manifest.parts})
     # A part that is not there is one fault, not one for each of its rows and each total.
     missing = {part.file for part in manifest.parts if not (out / part.file).is_file()}
-    faults += islice(_ledger_faults(out, manifest, seen, missing), FAULTS_A_FILE)
+    faults += first_faults(LEDGER_FILE, _ledger_faults(out, manifest, seen, missing))
     if not missing:
         faults += _manifest_faults(manifest, seen)
     if (seals := seal_differs(out)) is not None:
@@ -70,19 +68,6 @@ def _rules(out: Path, manifest: Manifest) -> Rules:
             f"{out / MANIFEST_FILE}: options.{first['loc'][0]}: {first['msg']}, "
             f"found {first['input']!r:.80}; restore the file, or build again with --fresh"
         ) from None
-
-
-def _stray_files(out: Path, manifest: Manifest) -> Iterator[Fault]:
-    """Files among the parts that no manifest names: a reader of the folder would read them."""
-    named = {part.file for part in manifest.parts}
-    try:
-        names = sorted(os.listdir(out / PARTS_DIR))
-    except OSError:
-        return
-    for name in names:
-        file = f"{PARTS_DIR}/{name}"
-        if file not in named and not name.startswith("."):
-            yield Fault(file, None, "only parts that the manifest names", "a file that it does not")
 
 
 def _ledger_faults(

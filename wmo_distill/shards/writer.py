@@ -1,6 +1,5 @@
 """Writes one part: rows gathered into row groups of bounded size, in the declared encodings."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmo_distill.files import whole_file
+from wmo_distill.files import file_sha256, whole_file
 from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.digest import MODULUS, row_digest
@@ -138,9 +137,7 @@ class PartWriter:
         self._flush()
         writer.close()
         assert self._temporary is not None
-        with open(self._temporary, "rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            size = file.tell()
+        sha256, size = file_sha256(self._temporary)
         return PartInfo(
             file=f"{PARTS_DIR}/{self.path.name}",
             rows=self._rows,

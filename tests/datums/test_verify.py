@@ -1,0 +1,174 @@
+"""`verify_datums` finds nothing in what was written, and each law where it is broken."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from wmo_distill.cli.app import app
+from wmo_distill.datums import writer
+from wmo_distill.datums.options import DatumOptions
+from wmo_distill.datums.shards import build_datum_shards
+from wmo_distill.datums.table import DATUM_SCHEMA
+from wmo_distill.datums.verify import verify_datums
+from wmo_distill.errors import UsageError
+from wmo_distill.files import file_sha256
+from wmo_distill.pipeline import build
+
+TRIALS = Path(__file__).parents[2] / "fixtures/trials"
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dataset") / "shards"
+    build([TRIALS], out, workers=1)
+    return out
+
+
+def part_of(datums: Path) -> Path:
+    return datums / json.loads((datums / "manifest.json").read_text())["parts"][0]
+
+
+def seal(datums: Path) -> None:
+    """Make the manifest say the digests of the parts as they are."""
+    path = datums / "manifest.json"
+    told = json.loads(path.read_text())
+    told["sha256"] = {name: file_sha256(datums / name)[0] for name in told["parts"]}
+    path.write_text(json.dumps(told))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        DatumOptions(),
+        DatumOptions(subagents=True, reopen=True, normalize="sequence"),
+        DatumOptions(purpose="sft", only="passed"),
+        DatumOptions(max_datum_tokens=1200, context_budget=1500),
+        DatumOptions(max_datum_tokens=1200, drop="record"),
+        DatumOptions(advantages="centered", routed_experts=True),
+        DatumOptions(only="failed", tasks=("terminal-bench/csv-totals",)),
+    ],
+)
+def test_what_was_written_has_no_fault(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: DatumOptions
+) -> None:
+    monkeypatch.setattr(writer, "GROUP_TOKENS", 4000)
+    monkeypatch.setattr(writer, "PART_TOKENS", 20000)
+    build_datum_shards(dataset, tmp_path / "d", options)
+    assert verify_datums(tmp_path / "d") == []
+
+
+def shorter(rows: Rows) -> None:
+    rows[1]["loss_mask"].pop()
+
+
+def put(name: str, value: Any) -> Callable[[Rows], None]:
+    return lambda rows: rows[1].update({name: value})
+
+
+def element(name: str, at: Callable[[dict[str, Any]], int], value: Any) -> Callable[[Rows], None]:
+    def change(rows: Rows) -> None:
+        rows[1][name][at(rows[1])] = value
+
+    return change
+
+
+def first_trained(row: dict[str, Any]) -> int:
+    return int(row["loss_mask"].index(True))
+
+
+def advantage(value: float) -> Callable[[Rows], None]:
+    return lambda rows: rows[1].update(advantages=[value] * len(rows[1]["token_ids"]))
+
+
+def doubled(rows: Rows) -> None:
+    rows.append(dict(rows[1]))
+
+
+def lost(rows: Rows) -> None:
+    fragment = next(row for row in rows if row["n_fragments"] > 1)
+    rows.remove(fragment)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (shorter, "loss_mask, one a token"),
+        (element("token_ids", lambda _: 0, -1), "token ids of 0 and more"),
+        (element("token_ids", lambda _: 0, 5), "datum_id"),
+        (element("loss_mask", lambda _: 0, True), "trained tokens in sampled runs alone"),
+        (element("loss_mask", first_trained, False), "no sampled_logprobs where nothing"),
+        (element("loss_mask", first_trained, False), "loss_tokens, from the rows,"),
+        (element("sampled_logprobs", first_trained, None), "a log-probability at each"),
+        (element("sampled_logprobs", first_trained, float("-inf")), "finite sampled_logprobs"),
+        (element("call_starts", lambda _: 0, 10**6), "sampled runs in order"),
+        (put("call_lengths", []), "sampled runs in order"),
+        (advantage(float("inf")), "finite advantages"),
+        (advantage(float("nan")), "an advantage at each token"),
+        (put("weight", -1.0), "a finite weight"),
+        (put("n_fragments", 9), "9 fragments of"),
+        (put("break_cause", "unknown"), "breaks, from the rows,"),
+        (doubled, "each episode_id, segment and fragment_index once"),
+        (lost, "datums, from the rows,"),
+        (lost, "fragments of"),
+    ],
+)
+def test_a_broken_law_is_found(
+    change: Callable[[Rows], None], expected: str, dataset: Path, tmp_path: Path
+) -> None:
+    datums = tmp_path / "d"
+    build_datum_shards(dataset, datums)
+    part = part_of(datums)
+    rows = pq.read_table(part).to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, schema=DATUM_SCHEMA), part)
+    seal(datums)
+    assert any(
+        fault.expected.startswith(expected) or expected in fault.expected
+        for fault in verify_datums(datums)
+    )
+
+
+def test_files(dataset: Path, tmp_path: Path) -> None:
+    datums = tmp_path / "d"
+    build_datum_shards(dataset, datums)
+    (datums / "parts/other.parquet").write_bytes(b"")
+    part = part_of(datums)
+    data = part.read_bytes()
+    part.write_bytes(data[:100] + b"\xff" + data[101:])
+    told = [str(fault) for fault in verify_datums(datums)]
+    assert told[0].startswith(f"parts/{part.name}: expected SHA-256 ")
+    assert told[-1].startswith("parts/other.parquet: expected only parts that the manifest names")
+    part.write_bytes(b"no Parquet")
+    assert any("expected a readable Parquet file" in str(fault) for fault in verify_datums(datums))
+    part.unlink()
+    assert next(iter(verify_datums(datums))).expected == "a readable Parquet file"
+    with pytest.raises(UsageError, match="expected the manifest of datums"):
+        verify_datums(dataset)
+
+
+def test_other_columns(dataset: Path, tmp_path: Path) -> None:
+    datums = tmp_path / "d"
+    build_datum_shards(dataset, datums)
+    part = part_of(datums)
+    pq.write_table(pq.read_table(part).drop_columns(["weight"]), part)
+    seal(datums)
+    assert "no column weight" in [fault.found for fault in verify_datums(datums)]
+
+
+def test_the_command(dataset: Path, tmp_path: Path) -> None:
+    datums = tmp_path / "d"
+    build_datum_shards(dataset, datums)
+    for place in (dataset, datums):
+        done = CliRunner().invoke(app, ["verify", str(place)])
+        assert (done.exit_code, done.output) == (0, f"{place}: no fault\n")
+    part_of(datums).unlink()
+    done = CliRunner().invoke(app, ["verify", str(datums)])
+    assert done.exit_code == 1
+    assert "make the datums again with --fresh" in done.stderr

@@ -1,0 +1,167 @@
+"""Checks datum shards against their manifest and the laws of their rows."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wmo_distill.datums.dataset import DatumRow, rows_of
+from wmo_distill.datums.datum import Account
+from wmo_distill.datums.manifest import PARTS_DIR, read_datum_manifest
+from wmo_distill.datums.options import DatumOptions
+from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN, datum_id
+from wmo_distill.files import file_sha256
+from wmo_distill.outputs import MANIFEST
+from wmo_distill.shards.faults import (
+    Fault,
+    differences,
+    first_faults,
+    row_groups,
+    stray_files,
+)
+
+_SUMS = ("datums", "loss_tokens", "context_tokens", "breaks", "with_routed_experts")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the manifest says of the parts' bytes, and what the parts hold."""
+
+    sha256: Mapping[str, str]
+    account: Account = field(default_factory=Account)
+    keys: set[tuple[str, int, int]] = field(default_factory=set)
+    told: dict[str, int] = field(default_factory=dict)
+    """The n_fragments of each episode."""
+
+
+def verify_datums(datums: Path | str) -> list[Fault]:
+    """Every fault found; UsageError where there is no manifest to check against.
+
+    Reads every part once, a row group at a time.
+    """
+    datums = Path(datums)
+    manifest = read_datum_manifest(datums)
+    faults: list[Fault] = []
+    seen = _Seen(manifest.sha256)
+    for name in manifest.parts:
+        faults += first_faults(name, _part_faults(datums, name, manifest.options, seen))
+    faults += stray_files(datums, PARTS_DIR, manifest.parts)
+    # A part that is not there is one fault, not one for each sum.
+    if all((datums / name).is_file() for name in manifest.parts):
+        told, found = manifest.summary.stats, seen.account.stats()
+        sums = [
+            (f"{name}, from the rows,", getattr(found, name), getattr(told, name)) for name in _SUMS
+        ]
+        faults += differences(MANIFEST, sums)
+        faults += first_faults(PARTS_DIR, _fragment_faults(seen))
+    return faults
+
+
+def _fragment_faults(seen: _Seen) -> Iterator[Fault]:
+    found = Counter(episode for episode, _, _ in seen.keys)
+    for episode, told in seen.told.items():
+        if found[episode] != told:
+            yield Fault(PARTS_DIR, None, f"{told} fragments of {episode}", str(found[episode]))
+
+
+def _part_faults(datums: Path, name: str, options: DatumOptions, seen: _Seen) -> Iterator[Fault]:
+    try:
+        sha256, _ = file_sha256(datums / name)
+    except OSError as error:
+        yield Fault(name, None, "a readable Parquet file", str(error))
+        return
+    yield from differences(name, [("SHA-256", seen.sha256.get(name), sha256)])
+    rows = 0
+    for table in row_groups(datums, name, DATUM_SCHEMA):
+        if isinstance(table, Fault):
+            yield table
+            return
+        for batch in table.to_batches():
+            for at, expected, found in _batch_breaches(batch, options, seen):
+                yield Fault(name, rows + at, expected, found)
+            rows += batch.num_rows
+
+
+def _batch_breaches(
+    batch: pa.RecordBatch, options: DatumOptions, seen: _Seen
+) -> Iterator[tuple[int, str, str]]:
+    sizes = {name: pc.list_value_length(batch.column(name)) for name in PER_TOKEN}
+    odd = False
+    for name in PER_TOKEN:
+        for at in _rows_where(pc.not_equal(sizes[name], sizes["token_ids"])):
+            odd = True
+            yield at, f"{sizes['token_ids'][at]} {name}, one a token", str(sizes[name][at])
+    if odd:
+        return  # what is aligned with what is not known
+    logprobs = batch.column("sampled_logprobs")
+    filler = pc.and_not(pc.is_valid(logprobs.flatten()), batch.column("loss_mask").flatten())
+    for at in sorted(set(pc.list_parent_indices(logprobs).filter(filler).to_pylist())):
+        yield at, "no sampled_logprobs where nothing is trained", "some"
+    for at, row in enumerate(rows_of(batch)):
+        seen.account.keep([row.datum])
+        key = (row.datum.episode_id, row.datum.segment, row.datum.fragment_index)
+        if key in seen.keys:
+            yield at, "each episode_id, segment and fragment_index once", str(key)
+        seen.keys.add(key)
+        told = seen.told.setdefault(row.datum.episode_id, row.values["n_fragments"])
+        if told != row.values["n_fragments"]:
+            yield at, f"n_fragments {told} as in its other rows", str(row.values["n_fragments"])
+        for expected, found in _row_breaches(row, options):
+            yield at, expected, found
+
+
+def _rows_where(found: pa.BooleanArray) -> list[int]:
+    marks = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+    return [int(at) for at in np.flatnonzero(marks)]
+
+
+def _row_breaches(row: DatumRow, options: DatumOptions) -> Iterator[tuple[str, str]]:
+    datum, values = row.datum, row.values
+    n, mask = datum.token_ids.size, datum.loss_mask
+    if n and datum.token_ids.min() < 0:
+        yield "token ids of 0 and more", str(datum.token_ids.min())
+    if datum_id(datum) != values["datum_id"]:
+        yield f"datum_id {datum_id(datum)}, the digest of its token ids", values["datum_id"]
+    sampled = _sampled(datum.call_starts, datum.call_lengths, n)
+    if sampled is None:
+        runs = f"{datum.call_starts}, {datum.call_lengths}"
+        yield f"sampled runs in order within {n} tokens", runs
+    elif (mask & ~sampled).any():
+        at = int(np.flatnonzero(mask & ~sampled)[0])
+        yield "trained tokens in sampled runs alone", f"token {at} outside"
+    trained = datum.sampled_logprobs[mask]
+    if options.purpose == "rl" and np.isnan(trained).any():
+        yield "a log-probability at each trained token", f"{np.isnan(trained).sum()} without"
+    for name, numbers in (
+        ("sampled_logprobs", trained),
+        ("advantages", datum.advantages),
+        ("teacher_logprobs", datum.teacher_logprobs),
+    ):
+        if numbers is not None and np.isinf(numbers).any():
+            yield f"finite {name}", "an infinite one"
+    if datum.advantages is not None and np.isnan(datum.advantages).any():
+        yield "an advantage at each token", f"{np.isnan(datum.advantages).sum()} without"
+    if not (np.isfinite(values["weight"]) and values["weight"] >= 0):
+        yield "a finite weight of 0 or more", str(values["weight"])
+    if options.max_datum_tokens is not None and n > options.max_datum_tokens:
+        yield f"at most {options.max_datum_tokens} tokens", str(n)
+
+
+def _sampled(
+    starts: tuple[int, ...], lengths: tuple[int, ...], n: int
+) -> "np.ndarray[tuple[int], np.dtype[np.bool_]] | None":
+    """Where sampled runs lie; None unless they lie within `n` tokens, in order and apart."""
+    found = np.zeros(n, bool)
+    if len(starts) != len(lengths):
+        return None
+    end = 0
+    for start, length in zip(starts, lengths, strict=True):
+        if start < end or length < 0 or start + length > n:
+            return None
+        end = start + length
+        found[start:end] = True
+    return found
