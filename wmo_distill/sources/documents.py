@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles, parse_json
-from wmo_distill.sources import numbers
 from wmo_distill.sources.numbers import NotFlat
 from wmo_distill.sources.plain import (
     LIST_KEYS,
@@ -49,7 +48,7 @@ def read_trajectory_file(
 
     With `unread` most of them may be UNREAD_IDS and UNREAD_LOGPROBS, never the first prompt.
     """
-    if unread and numbers.simdjson is not None:
+    if unread:
         read = _read_fast(files, relative, _put_step_lists, read_numbers=False)
         if read is not None:
             return read
