@@ -93,25 +93,29 @@ def run_batch(batch: Batch) -> BatchResult:
     entries: dict[str, Entry] = {}
     with PartWriter(batch.file) as part:
         for unit in batch.units:
-            before = entries.get(unit.work.path)
-            entry, rows = _read(unit, batch)
-            if before is not None and entry.reason is not before.reason:
-                # Rows are written already; trial by trial it is read once.
-                raise RuntimeError(f"{unit.work.path}: read two times with two outcomes")
-            written = [part.write(record) for record in rows]
-            issues = {issue.value for record in written for issue in record.issues}
-            known = () if before is None else before.issues
-            entries[entry.path] = replace(
-                entry,
-                records=len(written) + (0 if before is None else before.records),
-                issues=tuple(sorted(issues.union(known))),
-                state=entry.state if before is None else before.state,
-            )
+            entries[unit.work.path] = _add(unit, batch, part, entries.get(unit.work.path))
     info: PartInfo | None = part.info
     if not part.info.rows:
         batch.file.unlink()
         info = None
     return BatchResult(info, tuple(entries.values()))
+
+
+def _add(unit: Unit, batch: Batch, part: PartWriter, before: Entry | None) -> Entry:
+    """Read one trial and write its rows; `before` is the entry of its other unit."""
+    entry, rows = _read(unit, batch)
+    if before is not None and entry.reason is not before.reason:
+        # Rows are written already; trial by trial it is read once.
+        raise RuntimeError(f"{unit.work.path}: read two times with two outcomes")
+    written = [part.write(record) for record in rows]
+    issues = {issue.value for record in written for issue in record.issues}
+    known = () if before is None else before.issues
+    return replace(
+        entry,
+        records=len(written) + (0 if before is None else before.records),
+        issues=tuple(sorted(issues.union(known))),
+        state=entry.state if before is None else before.state,
+    )
 
 
 def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:

@@ -119,10 +119,12 @@ class PartWriter:
         return record
 
     def _flush(self) -> None:
-        if self._waiting:
-            table = encode(self._waiting, self._values)
-            self._open().write_table(table, row_group_size=len(self._waiting))
+        waiting, values = self._waiting, self._values
         self._waiting, self._values = [], []
+        if rows := len(waiting):
+            table = encode(waiting, values)
+            del waiting, values  # what they hold is in the table now, and can be large
+            self._open().write_table(table, row_group_size=rows)
         self._tokens = self._extra = 0
 
     def close(self) -> PartInfo:
