@@ -61,6 +61,13 @@ def test_values_that_are_no_lists_stay(tmp_path: Path) -> None:
     assert not found.slow
 
 
+def test_behind_thousands_of_small_elements_nothing_is_taken_out(tmp_path: Path) -> None:
+    extra = {"a": [[n] for n in range(2 * SMALL)] + [BASE64], "b": [BASE64]}
+    found = read(tmp_path, json.dumps(document(extra), indent=4))
+    assert extra_of(found) == extra
+    assert not found.slow
+
+
 def test_an_extra_elsewhere_is_left_as_it_is(tmp_path: Path) -> None:
     config = {"agent": {"kwargs": {"extra": {"a": [BASE64, 1]}}}}
     found = read(tmp_path, json.dumps(document({"a": [BASE64]}, config=config), indent=4))

@@ -16,6 +16,8 @@ from wmo_distill.sources.window import Window
 
 SMALL = 1 << 12
 """Bytes of an element, or of all of an `extra`, that stay in the document."""
+_PATIENCE = 1 << 12
+"""Small elements after which the rest of an `extra` is left to the parser, which is faster."""
 _NAME = b'"extra"'
 _NO_INTEGERS = re.compile(rb"-0|[^-0-9,\[\]]")
 
@@ -81,8 +83,10 @@ def pass_extra(window: Window, pieces: list[bytes], put: Callable[[bytes], bytes
     if 2 * reach > len(data):
         return
     is_element = False
-    while True:
+    patience = _PATIENCE
+    while patience:
         text, found = window.until_match(line, reach)
+        patience -= len(text) < SMALL
         if found is None:
             pieces.append(text)
             return
