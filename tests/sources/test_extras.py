@@ -8,7 +8,7 @@ import pytest
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.sources import documents, numbers, scan
-from wmo_distill.sources.extras import SMALL, Written, json_text
+from wmo_distill.sources.extras import PATIENCE, SMALL, Written, json_text, object_text
 from wmo_distill.sources.window import WINDOW
 
 ROUTED = [[[7, 300], [0, 12]]] * SMALL
@@ -41,7 +41,7 @@ def _accelerator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 def test_a_large_element_is_written_as_if_it_had_been_parsed(element: Any, tmp_path: Path) -> None:
     text = json.dumps(document({"a": [None, element, element], "b": ["x"]}), indent=4)
     found = read(tmp_path, text)
-    expected = Written(json_text(json.loads(json.dumps(element))))
+    expected = Written(json.dumps(element, separators=(",", ":"), ensure_ascii=False))
     assert extra_of(found) == {"a": [None, expected, expected], "b": ["x"]}
     assert not found.slow
     unwanted = extra_of(read(tmp_path, text, extra=False))
@@ -62,7 +62,7 @@ def test_values_that_are_no_lists_stay(tmp_path: Path) -> None:
 
 
 def test_behind_thousands_of_small_elements_nothing_is_taken_out(tmp_path: Path) -> None:
-    extra = {"a": [[n] for n in range(2 * SMALL)] + [BASE64], "b": [BASE64]}
+    extra = {"a": [[n] for n in range(PATIENCE)] + [BASE64], "b": [BASE64]}
     found = read(tmp_path, json.dumps(document(extra), indent=4))
     assert extra_of(found) == extra
     assert not found.slow
@@ -79,8 +79,64 @@ def test_an_extra_elsewhere_is_left_as_it_is(tmp_path: Path) -> None:
 def test_other_indentation_gives_the_same_values(indent: int | None, tmp_path: Path) -> None:
     found = read(tmp_path, json.dumps(document({"a": [ROUTED, None]}), indent=indent))
     first, second = extra_of(found)["a"]
-    assert json_text(first) == json_text(ROUTED)
+    assert object_text({"a": first}) == object_text({"a": ROUTED})
     assert second is None
+
+
+def nested(levels: int) -> Any:
+    """Integers below so many lists."""
+    value: Any = list(range(SMALL))
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("extra", [True, False])
+@pytest.mark.parametrize("levels", [90, 400, 900])
+def test_nesting_is_followed_as_deep_as_the_parser_goes(
+    levels: int, extra: bool, tmp_path: Path
+) -> None:
+    text = json.dumps(document({"a": [nested(levels), nested(levels)]}), indent=4)
+    (tmp_path / "result.json").write_text(text)
+    files = TrialFiles(tmp_path)
+    found = documents.read_result(files, extra=extra)
+    assert isinstance(found, Absent) is isinstance(files.read_json("result.json"), Absent)
+
+
+@pytest.mark.parametrize("extra", [True, False])
+def test_a_mark_of_byte_order_is_no_white_space(extra: bool, tmp_path: Path) -> None:
+    text = json.dumps(document({"a": [BASE64, ROUTED]}), indent=4)
+    for old in ('"QUJD', "[\n                            ["):
+        (tmp_path / "result.json").write_text(text.replace(old, "\ufeff" + old, 1))
+        assert documents.read_result(TrialFiles(tmp_path), extra=extra) is Absent.UNREADABLE
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"a": "\ud800" * SMALL, "é": BASE64},
+        {"a": "\ud800", "b": ["é"] * SMALL},
+        {"a": "é" * SMALL, "\ud800": None},
+        {"a": "é" * SMALL, "b": ROUTED, "c": 1.50},
+    ],
+)
+def test_the_text_of_a_call_is_that_of_its_values(values: dict[str, Any], tmp_path: Path) -> None:
+    lists = {key: [value, value] for key, value in values.items()}
+    found = extra_of(read(tmp_path, json.dumps(document(lists), indent=4)))
+    assert any(isinstance(rows[0], Written) for rows in found.values())
+    assert object_text({key: rows[0] for key, rows in found.items()}) == json_text(values)
+
+
+@pytest.mark.parametrize(
+    "first", ["{}", "null", "[]", "7", '{"a": [1]}', "{\n}", '{\n                "b": 1\n}']
+)
+def test_an_extra_of_another_form_does_not_hide_what_follows(first: str, tmp_path: Path) -> None:
+    entry = {"extra": "HERE", "prompt_token_ids": [[1, 2], [1, 2, 3]], "logprobs": [[-0.5]]}
+    more = {"extra": {"a": [BASE64]}, "prompt_token_ids": [[5]]}
+    text = json.dumps({"agent_result": {"rollout_details": [entry, more]}}, indent=4)
+    found = read(tmp_path, text.replace('"HERE"', first))
+    assert not found.slow
+    assert found.value["agent_result"]["rollout_details"][0]["extra"] == json.loads(first)
 
 
 @pytest.mark.parametrize(

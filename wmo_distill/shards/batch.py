@@ -119,21 +119,16 @@ def _add(unit: Unit, batch: Batch, part: PartWriter, before: Entry | None) -> En
 
 
 def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
-    """Read one trial; one that changed since its state was taken is read once more."""
-    work, sinks = unit.work, batch.options.sinks
+    """Read one trial; its state is compared with the planned one after."""
+    work = unit.work
     try:
         read = _records(work, batch)
-        after = state_of(work.found, sinks)
-        if after != work.state:
-            work = replace(work, state=after)
-            read = _records(work, batch)
-            after = state_of(work.found, sinks)
     except Exception as error:
         return failed(work, Reason.READ_FAILED, error), ()
     records = read.records
     if sum(len(r.spans) for r in records) + sum(read.calls_dropped.values()) != read.calls_found:
         return failed(work, Reason.CALLS_UNBALANCED), ()
-    if after != work.state:
+    if state_of(work.found, batch.options.sinks) != work.state:
         records = tuple(map(_changed, records))
     return (
         Entry(

@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
-from wmo_distill.sources.extras import Written, pass_extra, written
+from wmo_distill.sources.extras import PATIENCE, Written, pass_extra, written
 from wmo_distill.sources.numbers import (
     WHITE,
     NotFlat,
@@ -76,6 +76,7 @@ class Scanner:
     extra: bool | None = None
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     extras: dict[str, Written] = field(default_factory=dict)
+    patience: int = PATIENCE
     last_prompt: IdRow | None = None
     unproved_ids: list[bytes] = field(default_factory=list)
     unproved_logprobs: list[bytes] = field(default_factory=list)
@@ -95,8 +96,9 @@ class Scanner:
     def _next_list(self, pieces: list[bytes]) -> str | None:
         """Pass to just behind the bracket that opens the next list, keeping what lies before."""
         window = self.window
-        search = (_KEY if self.extra is None else _KEY_OR_EXTRA).search
         while True:
+            looks = self.extra is not None and self.patience > 0
+            search = (_KEY_OR_EXTRA if looks else _KEY).search
             data, pos = window.data, window.pos
             found = search(data, pos, window.end)
             if found:
@@ -105,7 +107,7 @@ class Scanner:
                 pieces.append(data[pos:behind_key])
                 if key == "extra":
                     window.pos = behind_key
-                    pass_extra(window, pieces, self._put_extra)
+                    self.patience = pass_extra(window, pieces, self._put_extra, self.patience)
                     continue
                 window.pos = found.end()
                 if window.pos > behind_key:

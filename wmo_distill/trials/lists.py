@@ -1,12 +1,11 @@
 """One entry of `rollout_details`: its lists as recorded, and the extras beside them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
-from wmo_distill.sources.extras import Written, json_text
+from wmo_distill.sources.extras import Written, object_text
 from wmo_distill.sources.rows import IdRow, LogprobRow
 from wmo_distill.trials.calls import Call
 
@@ -86,7 +85,6 @@ def place_extra(calls: list[Call], lists: Lists, found: int, wanted: bool) -> li
         return []
     placeable = {key: rows for key, rows in lists.extra.items() if len(rows) == found}
     if placeable:
-        names = {key: json_text(key) for key in placeable}
         for position, call in enumerate(calls):
             values = {key: rows[call.call_index] for key, rows in placeable.items()}
             for rows in placeable.values():
@@ -95,18 +93,7 @@ def place_extra(calls: list[Call], lists: Lists, found: int, wanted: bool) -> li
             if isinstance(reason, Written):
                 reason = reason.value()
             calls[position] = call._replace(
-                extra=_object_text(names, values),
+                extra=object_text(values),
                 finish_reason=plain_text(reason) if isinstance(reason, str) else None,
             )
     return [] if len(placeable) == len(lists.extra) else [Issue.EXTRA_UNPLACED]
-
-
-def _object_text(names: Mapping[str, str | None], values: Mapping[str, Any]) -> str | None:
-    """An object in JSON, None if a value cannot be written."""
-    members = []
-    for key, value in values.items():
-        text = "null" if value is None else json_text(value)
-        if text is None:
-            return None
-        members.append(f"{names[key]}:{text}")
-    return f"{{{','.join(members)}}}"
