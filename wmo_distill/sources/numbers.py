@@ -1,13 +1,11 @@
 """The text of one flat JSON list of numbers to an array.
 
-Harbor writes one number a line, about 30 bytes an id. NumPy reads such text fast but believes
-much, so its answer is used only for a text of digits, commas and white space in which it finds as
-many numbers as there is room for between the commas. simdjson, where it is installed, is faster
-and believes nothing. Whatever these do not take goes through the ordinary parser.
+Harbor writes one number a line, about 30 bytes an id. simdjson, where it is installed, makes an
+array of them without a Python object for each; else orjson parses. Whatever these do not surely
+read as `json.loads` does goes through that.
 """
 
 import json
-import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,14 +16,14 @@ import numpy as np
 import orjson
 
 from wmo_distill.sources.rows import LogprobRow, id_row, logprob_row
-from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, Logprobs, frozen
+from wmo_distill.tokens import ID_LIMIT, Ids, Logprobs, frozen
 
 simdjson: Any = None
 with suppress(ImportError):
     simdjson = import_module("simdjson")
 
 WHITE = b" \t\r\n"
-_LEADING_ZERO = re.compile(rb"(?:^|,)0[0-9]")
+_NO_INTEGER = (b".", b"e", b"E", b'"')
 # simdjson counts the elements of a list in 24 bits.
 _SIMDJSON_LIMIT = 1 << 24
 _LARGE = 1 << 20
@@ -37,26 +35,17 @@ class NotFlat(Exception):  # noqa: N818 - a signal to take the ordinary path, no
 
 def read_ids(text: bytes) -> Ids | None:
     """Ids of the text between the brackets; None if it holds something that is no id."""
-    if simdjson is not None and (ids := _simdjson_ids(b"[%b]" % text)) is not None:
-        return ids
-    if not text or text.isspace():
-        return NO_IDS if not text.strip(WHITE) else id_row(_loads(text)).delta
-    ids = _numpy_ids(text)
+    array = b"[%b]" % text
+    ids = None if simdjson is None else _simdjson_ids(array)
     if ids is None:
-        ids = id_row(_loads(text)).delta
-    return ids
+        ids = _orjson_ids(array)
+    return id_row(_loads(text)).delta if ids is None else ids
 
 
 def read_ids_after(text: bytes) -> Ids | None:
-    """As `read_ids`, for text that goes on after at least one number: ", 2, 3" or nothing."""
-    if simdjson is not None and (ids := _simdjson_ids(b"[0%b]" % text)) is not None:
-        return ids[1:]
-    text = text.strip(WHITE)
-    if not text:
-        return NO_IDS
-    if text[0] != 44 or not (rest := text[1:]).strip(WHITE):
-        raise NotFlat
-    return read_ids(rest)
+    """As `read_ids`, for what follows a number: ", 2, 3", white space or nothing."""
+    ids = read_ids(b"0" + text)
+    return None if ids is None else ids[1:]
 
 
 def read_logprobs(text: bytes) -> LogprobRow:
@@ -186,24 +175,16 @@ def _simdjson_logprobs(array: bytes) -> Logprobs | None:
         del document
 
 
-def _numpy_ids(text: bytes) -> Ids | None:
-    """All numbers, None if the text may be anything but ids."""
-    text = text.strip(WHITE)
-    compact = text.translate(None, WHITE)
-    digits = compact.translate(None, b",")
-    # NumPy reads white space between two commas as a zero.
-    if not digits.isdigit() or b",," in compact or compact.startswith(b","):
+def _orjson_ids(array: bytes) -> Ids | None:
+    """All numbers, None if any may be no integer in [0, 2^31)."""
+    # NumPy takes 2.5, true and "2" for integers; it refuses null and what is too large.
+    if any(mark in array for mark in _NO_INTEGER):
         return None
     try:
-        values = np.fromstring(text, np.int64, sep=",")
-    except (ValueError, DeprecationWarning):  # it met something else before the end
+        ids = np.array(orjson.loads(array), np.int32)
+    except (ValueError, TypeError, OverflowError):
         return None
-    # White space inside a number, and a comma at the end, end NumPy's reading early.
-    if not values.size or values.size != len(compact) - len(digits) + 1 or values.max() >= ID_LIMIT:
-        return None
-    if (compact[0] == 48 or b",0" in compact) and _LEADING_ZERO.search(compact):
-        return None
-    return frozen(values.astype(np.int32))
+    return None if ids.size and np.minimum.reduce(ids) < 0 else frozen(ids)
 
 
 def _loads(text: bytes) -> list[object]:
