@@ -54,3 +54,38 @@ def test_every_text_must_be_the_inside_of_a_list(
     else:
         with pytest.raises(numbers.NotFlat):
             numbers.prove_ids(texts)
+
+
+@pytest.mark.parametrize("accelerated", [True, False])
+@pytest.mark.parametrize(
+    "odd", ["true", "null", "2.5", "2.0", '"2"', "1e3", "{}", "-1", str(2**31), str(2**64), "NaN"]
+)
+def test_what_is_no_id_damages_its_list(
+    odd: str, accelerated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not accelerated:
+        monkeypatch.setattr(numbers, "simdjson", None)
+    assert numbers.read_ids(f"1, {odd}".encode()) is None
+    assert numbers.read_ids_after(f", 1, {odd}".encode()) is None
+
+
+@pytest.mark.parametrize("accelerated", [True, False])
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (b"-1, -0.5, 1e-3", [-1.0, -0.5, 0.001]),
+        (b"", []),
+        (b"18446744073709551617", [2.0**64]),
+        (b"-1, true", None),
+        (b'-1, "-2"', None),
+        (b"-1, {}", None),
+    ],
+)
+def test_logprobs_are_numbers(
+    text: bytes, values: list[float] | None, accelerated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not accelerated:
+        monkeypatch.setattr(numbers, "simdjson", None)
+    row = numbers.read_logprobs(text)
+    assert (None if row.values is None else row.values.tolist()) == values
+    assert not row.nulls

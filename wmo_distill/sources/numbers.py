@@ -23,7 +23,9 @@ with suppress(ImportError):
     simdjson = import_module("simdjson")
 
 WHITE = b" \t\r\n"
-_NO_INTEGER = (b".", b"e", b"E", b'"')
+# What stands in a fraction, in true, false and null, and in a string or an object.
+_NO_INTEGER = (b".", b"e", b"E", b"u", b'"')
+_NO_NUMBER = (b"u", b"a", b'"', b"{")
 # simdjson counts the elements of a list in 24 bits.
 _SIMDJSON_LIMIT = 1 << 24
 _LARGE = 1 << 20
@@ -50,13 +52,17 @@ def read_ids_after(text: bytes) -> Ids | None:
 
 def read_logprobs(text: bytes) -> LogprobRow:
     """Log-probabilities of the text between the brackets."""
-    if simdjson is not None and (values := _simdjson_logprobs(b"[%b]" % text)) is not None:
+    array = b"[%b]" % text
+    if simdjson is not None and (values := _simdjson_logprobs(array)) is not None:
         return LogprobRow(values)
     try:
-        return logprob_row(orjson.loads(b"[%b]" % text))
+        found = orjson.loads(array)
     except orjson.JSONDecodeError:
         # NaN, Infinity and numbers beyond a double are readable JSON here, though not there.
         return logprob_row(_loads(text))
+    if any(mark in array for mark in _NO_NUMBER):
+        return logprob_row(found)
+    return LogprobRow(frozen(np.array(found, np.float64)))
 
 
 def prove_flat(texts: Sequence[bytes]) -> None:
@@ -66,7 +72,10 @@ def prove_flat(texts: Sequence[bytes]) -> None:
     """
     if simdjson is None:
         for text in texts:
-            read_logprobs(text)
+            try:
+                orjson.loads(b"[%b]" % text)
+            except orjson.JSONDecodeError:
+                _loads(text)
         return
     whole = b"[[%b]]" % b"],[".join(texts)
     if b'"' in whole:
