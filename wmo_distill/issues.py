@@ -22,7 +22,7 @@ class Issue(StrEnum):
     RESULT_UNFINISHED = "result_unfinished", "result.json has no finished_at"
     CHANGED_WHILE_READING = (
         "changed_while_reading",
-        "files changed during the read; read again next time",
+        "files changed after the trial was found; read again next time",
     )
     CONFIG_UNREADABLE = (
         "config_unreadable",

@@ -153,6 +153,20 @@ def test_files(dataset: Path, tmp_path: Path) -> None:
         verify_datums(dataset)
 
 
+def test_a_row_group_without_rows(dataset: Path, tmp_path: Path) -> None:
+    datums = tmp_path / "d"
+    build_datum_shards(dataset, datums)
+    part = part_of(datums)
+    table = pq.read_table(part)
+    with pq.ParquetWriter(part, table.schema) as rewritten:
+        rewritten.write_table(table)
+        rewritten.write_table(table.slice(0, 0))
+    seal(datums)
+    (fault,) = verify_datums(datums)
+    assert (fault.file, fault.row) == (f"parts/{part.name}", table.num_rows)
+    assert (fault.expected, fault.found) == ("no row group without rows", "group 1")
+
+
 def test_other_columns(dataset: Path, tmp_path: Path) -> None:
     datums = tmp_path / "d"
     build_datum_shards(dataset, datums)

@@ -1,7 +1,7 @@
 """Checks datum shards against their manifest and the laws of their rows."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from wmo_distill.datums.dataset import DatumRow, rows_of
 from wmo_distill.datums.datum import Account
-from wmo_distill.datums.manifest import PARTS_DIR, read_datum_manifest
+from wmo_distill.datums.manifest import PARTS_DIR, DatumManifest, read_datum_manifest
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN, datum_id
 from wmo_distill.files import file_sha256
@@ -29,9 +29,8 @@ _SUMS = ("datums", "loss_tokens", "context_tokens", "breaks", "with_routed_exper
 
 @dataclass(slots=True)
 class _Seen:
-    """What the manifest says of the parts' bytes, and what the parts hold."""
+    """What the parts hold, to be compared with the manifest."""
 
-    sha256: Mapping[str, str]
     account: Account = field(default_factory=Account)
     keys: set[tuple[str, int, int]] = field(default_factory=set)
     told: dict[str, int] = field(default_factory=dict)
@@ -46,9 +45,9 @@ def verify_datums(datums: Path | str) -> list[Fault]:
     datums = Path(datums)
     manifest = read_datum_manifest(datums)
     faults: list[Fault] = []
-    seen = _Seen(manifest.sha256)
+    seen = _Seen()
     for name in manifest.parts:
-        faults += first_faults(name, _part_faults(datums, name, manifest.options, seen))
+        faults += first_faults(name, _part_faults(datums, name, manifest, seen))
     faults += stray_files(datums, PARTS_DIR, manifest.parts)
     # A part that is not there is one fault, not one for each sum.
     if all((datums / name).is_file() for name in manifest.parts):
@@ -68,20 +67,22 @@ def _fragment_faults(seen: _Seen) -> Iterator[Fault]:
             yield Fault(PARTS_DIR, None, f"{told} fragments of {episode}", str(found[episode]))
 
 
-def _part_faults(datums: Path, name: str, options: DatumOptions, seen: _Seen) -> Iterator[Fault]:
+def _part_faults(datums: Path, name: str, manifest: DatumManifest, seen: _Seen) -> Iterator[Fault]:
     try:
         sha256, _ = file_sha256(datums / name)
     except OSError as error:
         yield Fault(name, None, "a readable Parquet file", str(error))
         return
-    yield from differences(name, [("SHA-256", seen.sha256.get(name), sha256)])
+    yield from differences(name, [("SHA-256", manifest.sha256.get(name), sha256)])
     rows = 0
-    for table in row_groups(datums, name, DATUM_SCHEMA):
+    for group, table in enumerate(row_groups(datums, name, DATUM_SCHEMA)):
         if isinstance(table, Fault):
             yield table
             return
+        if not table.num_rows:
+            yield Fault(name, rows, "no row group without rows", f"group {group}")
         for batch in table.to_batches():
-            for at, expected, found in _batch_breaches(batch, options, seen):
+            for at, expected, found in _batch_breaches(batch, manifest.options, seen):
                 yield Fault(name, rows + at, expected, found)
             rows += batch.num_rows
 

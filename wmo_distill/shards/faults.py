@@ -95,12 +95,12 @@ def part_faults(out: Path, part: PartInfo, rules: Rules, seen: Seen) -> Iterator
         part.file, [("size", part.bytes, size), ("SHA-256", part.sha256, sha256)]
     )
     real = _RowSums()
-    for table in row_groups(out, part.file, SCHEMA):
+    for group, table in enumerate(row_groups(out, part.file, SCHEMA)):
         if isinstance(table, Fault):
             yield table
             return
         if not table.num_rows:
-            yield Fault(part.file, real.rows, "no row group without rows", "one")
+            yield Fault(part.file, real.rows, "no row group without rows", f"group {group}")
         for batch in table.to_batches():
             yield from _batch_faults(part.file, batch, rules, seen, real)
     info = PartInfo(

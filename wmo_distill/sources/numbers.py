@@ -139,17 +139,18 @@ class _Parsers(threading.local):
 _parsers: _Parsers | None = None
 
 
-def _parse(array: bytes) -> Any:
-    """A simdjson array, which must be gone before the next one is asked for.
+def _parse(text: bytes) -> Any:
+    """What simdjson parses, which must be gone before anything else is parsed.
 
-    Its text holds one closing bracket, so it cannot hold a list, which simdjson would flatten.
+    Of an array that is to become numbers the text holds one closing bracket, so it cannot hold a
+    list, which simdjson would flatten.
     """
     global _parsers
-    if len(array) >= _SIMDJSON_LIMIT:
+    if len(text) >= _SIMDJSON_LIMIT:
         raise ValueError
     if _parsers is None:
         _parsers = _Parsers()
-    return _parsers.parse(array)
+    return _parsers.parse(text)
 
 
 def _simdjson_ids(array: bytes) -> Ids | None:
