@@ -59,6 +59,17 @@ class LogprobMode(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Completeness(StrEnum):
+    """Whether every call that was sampled is recorded."""
+
+    COMPLETE = "complete"
+    """The source declares that no call is missing."""
+    INCOMPLETE = "incomplete"
+    """A call is missing, or the recorded calls do not fit the other evidence."""
+    SILENT = "silent"
+    """The source declares nothing, and nothing shows that a call is missing."""
+
+
 class SegmentKind(StrEnum):
     MAIN = "main"
     SUBAGENT = "subagent"
@@ -141,6 +152,8 @@ class TrialRecord:
     reward: float | None = None
     rewards: Mapping[str, float] = field(default_factory=dict)
     trial_reward: float | None = None
+    trial_reward_valid: bool | None = None
+    """As `reward_valid`, decided from all steps of the trial; None where no result can be read."""
     passed: bool | None = None
     reward_valid: bool | None = None
     infra_failed: bool = False
@@ -157,6 +170,7 @@ class TrialRecord:
     spans: tuple[TokenSpan, ...] = ()
     segment_kinds: tuple[SegmentKind, ...] = ()
     span_source: SpanSource = SpanSource.NONE
+    completeness: Completeness = Completeness.SILENT
     # trace
     issues: tuple[Issue, ...] = ()
     """A code once for each occurrence, sorted."""

@@ -13,13 +13,20 @@ from wmo_distill.options import BuildOptions
 from wmo_distill.records import GradedTests
 from wmo_distill.sources.ctrf import TestsReport
 from wmo_distill.sources.rewards import RewardFile, RewardFiles
-from wmo_distill.trials.grade import Grade, GradeEvidence, grade, trial_reward
+from wmo_distill.trials.grade import Grade, GradeEvidence, grade, trial_reward, trial_reward_valid
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=8,
 )
+
+REWARDED = {"rewards": {"reward": 1.0}}
+
+
+def step(exception: str) -> dict[str, Any]:
+    """A step that ended with an exception."""
+    return {"exception_info": {"exception_type": exception}}
 
 
 def graded(rewards: Any, options: BuildOptions | None = None, **more: Any) -> Grade:
@@ -239,3 +246,25 @@ def test_a_report_is_a_cross_check(reward: float, counts: tuple[int, int, int], 
 )
 def test_note(rewards: Any, exceptions: list[Any], note: str) -> None:
     assert graded(rewards, exceptions=exceptions).note == note
+
+
+@pytest.mark.parametrize(
+    ("result", "valid"),
+    [
+        (None, None),
+        ({"verifier_result": REWARDED}, True),
+        ({"verifier_result": None}, False),
+        # Harbor 0.26 writes its own word.
+        ({"verifier_result": REWARDED, "reward_valid": False}, False),
+        # Older Harbor writes none: one step's spoilt grade spoils the aggregate.
+        ({"verifier_result": REWARDED, "step_results": [{}, step("AuthenticationError")]}, False),
+        ({"verifier_result": REWARDED, "step_results": [step("AgentTimeoutError"), {}]}, True),
+        ({"verifier_result": REWARDED, "step_results": [None, 3]}, True),
+        ({"verifier_result": REWARDED, "step_results": "x"}, True),
+        ({"verifier_result": REWARDED, "exception_info": {"exception_type": "X"}}, True),
+    ],
+)
+def test_the_reward_of_a_whole_trial_is_valid_only_if_no_step_spoils_it(
+    result: Any, valid: bool | None
+) -> None:
+    assert trial_reward_valid(result) is valid

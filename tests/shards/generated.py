@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import (
+    Completeness,
     Completion,
     GradedTests,
     LogprobMode,
@@ -127,6 +128,7 @@ RECORDS = st.builds(
     reward=FLOAT,
     rewards=st.dictionaries(TEXT, st.floats(), max_size=3),
     trial_reward=FLOAT,
+    trial_reward_valid=st.none() | st.booleans(),
     passed=st.none() | st.booleans(),
     reward_valid=st.none() | st.booleans(),
     infra_failed=st.booleans(),
@@ -141,6 +143,7 @@ RECORDS = st.builds(
     spans=all_spans(),
     segment_kinds=st.lists(st.sampled_from(SegmentKind), max_size=3).map(tuple),
     span_source=st.sampled_from(SpanSource),
+    completeness=st.sampled_from(Completeness),
     issues=st.lists(st.sampled_from(Issue), max_size=4).map(sorted).map(tuple),
     compactions=st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple),
     started_at=TIME,
@@ -197,6 +200,7 @@ def lawful(name: str, **changes: Any) -> TrialRecord:
         reward=1.0,
         rewards={"reward": 1.0},
         trial_reward=1.0,
+        trial_reward_valid=True,
         passed=True,
         reward_valid=True,
         stop_reason=StopReason.SUBMITTED,

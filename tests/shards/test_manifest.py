@@ -56,7 +56,7 @@ FAULTS = [
     (b"\xff\xfe{}", "expected JSON"),
     (b"[]", "found a file of something else"),
     (b'{"name": "package"}', "found a file of something else"),
-    (b'{"tool": "wmo-distill", "schema_version": 2}', "expected schema version 1, found 2"),
+    (b'{"tool": "wmo-distill", "schema_version": 1}', "expected schema version 2, found 1"),
     (b'{"tool": "wmo-distill", "schema_version": 1}', "parent: Field required"),
 ]
 

@@ -1,4 +1,4 @@
-"""Schema version 1 is what it was: a change of a column needs a new version."""
+"""The schema of a version is what it was: a change of a column needs a new version."""
 
 from pathlib import Path
 

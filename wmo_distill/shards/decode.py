@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wmo_distill.errors import DistillError
 from wmo_distill.issues import Issue
 from wmo_distill.records import (
+    Completeness,
     Completion,
     GradedTests,
     LogprobMode,
@@ -146,6 +147,7 @@ def record_of(values: dict[str, Any], spans: tuple[TokenSpan, ...]) -> TrialReco
         own["stop_reason"] = StopReason(own["stop_reason"])
     own["completion"] = _word(Completion, own["completion"])
     own["span_source"] = _word(SpanSource, own["span_source"])
+    own["completeness"] = _word(Completeness, own["completeness"])
     own["segment_kinds"] = _words(SegmentKind, own["segment_kinds"])
     own["issues"] = _words(Issue, own["issues"])
     own["compactions"] = tuple(own["compactions"])

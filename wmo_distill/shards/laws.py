@@ -18,7 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.counts import TokenCounts
 from wmo_distill.issues import Issue
-from wmo_distill.records import Completion, LogprobMode, SegmentKind, SpanSource, StopReason
+from wmo_distill.records import (
+    Completeness,
+    Completion,
+    LogprobMode,
+    SegmentKind,
+    SpanSource,
+    StopReason,
+)
 from wmo_distill.shards.decode import SpanColumns
 from wmo_distill.shards.encode import EPOCH
 from wmo_distill.tokens import NO_IDS
@@ -54,6 +61,7 @@ _WORDS: dict[str, type[StrEnum]] = {
     "stop_reason": StopReason,
     "completion": Completion,
     "span_source": SpanSource,
+    "completeness": Completeness,
 }
 _WORD_LISTS: dict[str, type[StrEnum]] = {"segment_kinds": SegmentKind, "issues": Issue}
 

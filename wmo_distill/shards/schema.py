@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 VERSION_KEY = b"wmo_distill.schema_version"
 
 MANIFEST_FILE = "manifest.json"
@@ -109,6 +109,7 @@ _DECLARED: dict[Group, dict[str, pa.DataType]] = {
         "reward?": FLOAT,
         "rewards": REWARDS,
         "trial_reward?": FLOAT,
+        "trial_reward_valid?": BOOL,
         "passed?": BOOL,
         "reward_valid?": BOOL,
         "infra_failed": BOOL,
@@ -127,6 +128,7 @@ _DECLARED: dict[Group, dict[str, pa.DataType]] = {
         "spans": SPANS,
         "segment_kinds": TEXTS,
         "span_source": TEXT,
+        "completeness": TEXT,
     },
     Group.COUNTS: {
         "n_calls": INT32,

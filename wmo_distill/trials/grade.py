@@ -82,6 +82,24 @@ def trial_reward(verifier_result: Any, options: BuildOptions) -> float | None:
     return choose_reward(recorded, reward_values(recorded)[0], options)[0]
 
 
+def trial_reward_valid(result: Any) -> bool | None:
+    """Whether the aggregate reward of a multi-step trial counts: one bad step spoils it.
+
+    Harbor's own word where it is written (0.26), else by the exceptions of the trial and of all
+    its steps. None where no result can be read.
+    """
+    if not isinstance(result, dict):
+        return None
+    steps = result.get("step_results")
+    recorded = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    exceptions = [step.get("exception_info") for step in recorded]
+    evidence = GradeEvidence(
+        exceptions=(result.get("exception_info"), *exceptions),
+        recorded_valid=result.get("reward_valid"),
+    )
+    return _reward_valid(evidence, bool(_recorded_rewards(result.get("verifier_result"))[0]))
+
+
 def passed(reward: float | None, pass_at: float | None) -> bool | None:
     """Exactly 1.0, or at least `pass_at`; None without a reward."""
     if reward is None:

@@ -31,7 +31,7 @@ from wmo_distill.trials.episodes import (
     place_issues,
     read_documents,
 )
-from wmo_distill.trials.grade import GradeEvidence, grade, trial_reward
+from wmo_distill.trials.grade import GradeEvidence, grade, trial_reward, trial_reward_valid
 from wmo_distill.trials.identity import episode_trace, group_id, identity_columns, trial_times
 from wmo_distill.trials.recorded import sink_spans
 from wmo_distill.trials.sampling import sampling_of
@@ -135,9 +135,10 @@ def _read_episode(
         ),
         options,
     )
-    whole_reward = graded.reward
+    whole_reward, whole_valid = graded.reward, graded.reward_valid
     if episode.step_index is not None:
         whole_reward = trial_reward(at(trial.result, "verifier_result"), options)
+        whole_valid = trial_reward_valid(trial.result)
     taken = {
         **columns,
         **episode_trace(recorded, values),
@@ -167,6 +168,7 @@ def _read_episode(
         reward=graded.reward,
         rewards=graded.rewards,
         trial_reward=whole_reward,
+        trial_reward_valid=whole_valid,
         passed=graded.passed,
         reward_valid=graded.reward_valid,
         infra_failed=graded.infra_failed,
