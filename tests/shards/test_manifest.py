@@ -57,7 +57,7 @@ FAULTS = [
     (b"[]", "found a file of something else"),
     (b'{"name": "package"}', "found a file of something else"),
     (b'{"tool": "wmo-distill", "schema_version": 1}', "expected schema version 2, found 1"),
-    (b'{"tool": "wmo-distill", "schema_version": 1}', "parent: Field required"),
+    (b'{"tool": "wmo-distill", "schema_version": 2}', "parent: Field required"),
 ]
 
 
