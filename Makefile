@@ -45,7 +45,7 @@ help:
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
 	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
-	@echo "make fuzz                    the property tests at length (FUZZ_EXAMPLES=20000)"
+	@echo "make fuzz                    every property test with random examples, for hours (FUZZ_EXAMPLES=20000)"
 	@echo "make clean                   remove the virtual environments and demo/"
 
 demo: $(VENV)/run
@@ -76,8 +76,7 @@ bench: $(BENCH_VENV)/done $(REFERENCE)/done
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
 
 fuzz: $(VENV)/dev
-	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q \
-		tests/sources/test_documents.py tests/trials/test_damage.py
+	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q -m hypothesis tests
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(TRAINERS) $(HERE)/demo
