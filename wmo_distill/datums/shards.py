@@ -42,7 +42,7 @@ def build_datum_shards(
     old = earlier_files(out, KIND, "parts", {"options": told_options}, fresh=fresh)
     episodes = scan(source).select(*COLUMNS, "task_id").collect().to_dicts()
     _refuse_unknown_tasks(options, {row["task_id"] for row in episodes} - {None})
-    groups = episode_groups(episodes, options)
+    groups = episode_groups(episodes, options, pass_at=manifest.options.get("pass_at"))
     teacher = _teacher(options, scores)
     if teacher is not None and options.center:
         # The mean that centring takes off is known when every advantage has been seen once.

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.datums.datum import TrainDatum
+from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 Candidates = Sequence[tuple[int, float]]
 """(token id, log-probability) of the teacher's likeliest tokens at one position."""
@@ -32,6 +33,9 @@ def build_topk_ce_datums(
 
     Copy r takes the candidate of rank r at every loss position, weighted by the softmax over
     those given; a missing rank is the realised token at weight 0, as is every other position.
+    A token that is listed twice is one candidate, with the higher of its log-probabilities: two
+    of [(7, -0.5), (7, -0.5), (8, -1.0)] would give token 7 twice its weight. A row without one
+    candidate above `IMPLAUSIBLE_LOGPROB` at a loss position does not fit.
     ValueError for k < 1, another number of rows than of datums, or more than k candidates.
     """
     if k < 1:
@@ -67,20 +71,33 @@ def _copies(datum: TrainDatum, row: Sequence[Candidates | None], k: int) -> list
     ids = np.tile(datum.token_ids, (k, 1))
     weights = np.zeros((k, n), np.float64)
     for at in np.flatnonzero(datum.loss_mask).tolist():
-        ranked = sorted(row[at] or (), key=lambda candidate: (-candidate[1], candidate[0]))
-        shares = _softmax([logprob for _, logprob in ranked])
-        if not shares:
+        distinct = _distinct(row[at] or ())
+        shares = [] if distinct is None else _softmax(list(distinct.values()))
+        if distinct is None or not shares:
             return None
-        for rank, ((token, _), share) in enumerate(zip(ranked, shares, strict=True)):
+        ranked = sorted(
+            zip(distinct.items(), shares, strict=True), key=lambda one: (-one[0][1], one[0][0])
+        )
+        for rank, ((token, _), share) in enumerate(ranked):
             ids[rank, at] = token
             weights[rank, at] = share
     return [replace(datum, target_ids=ids[r], target_weights=weights[r]) for r in range(k)]
 
 
+def _distinct(candidates: Candidates) -> dict[int, float] | None:
+    """The highest log-probability of each token; None where one is no number."""
+    found: dict[int, float] = {}
+    for token, logprob in candidates:
+        if math.isnan(logprob):
+            return None
+        found[token] = max(logprob, found.get(token, -math.inf))
+    return found
+
+
 def _softmax(logprobs: Sequence[float]) -> list[float]:
-    """Weights that sum to 1; none where no candidate is possible or one is no number."""
+    """Weights that sum to 1; none where no candidate is possible."""
     highest = max(logprobs, default=-math.inf)
-    if any(map(math.isnan, logprobs)) or not math.isfinite(highest):
+    if not IMPLAUSIBLE_LOGPROB < highest < math.inf:
         return []
     shares = [math.exp(x - highest) for x in logprobs]
     total = math.fsum(shares)
