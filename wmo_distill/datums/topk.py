@@ -33,8 +33,9 @@ def build_topk_ce_datums(
 
     Copy r takes the candidate of rank r at every loss position, weighted by the softmax over
     those given; a missing rank is the realised token at weight 0, as is every other position.
-    A token that is listed twice is one candidate, with the higher of its log-probabilities: two
-    of [(7, -0.5), (7, -0.5), (8, -1.0)] would give token 7 twice its weight. A row without one
+    A pair that is listed twice is one candidate: [(7, -0.5), (7, -0.5), (8, -1.0)] are the two
+    of [(7, -0.5), (8, -1.0)]. An id with two log-probabilities stands for two outcomes of the
+    teacher, such as tokens of another tokenizer: their probabilities add up. A row without one
     candidate above `IMPLAUSIBLE_LOGPROB` at a loss position does not fit.
     ValueError for k < 1, another number of rows than of datums, or more than k candidates.
     """
@@ -71,33 +72,21 @@ def _copies(datum: TrainDatum, row: Sequence[Candidates | None], k: int) -> list
     ids = np.tile(datum.token_ids, (k, 1))
     weights = np.zeros((k, n), np.float64)
     for at in np.flatnonzero(datum.loss_mask).tolist():
-        distinct = _distinct(row[at] or ())
-        shares = [] if distinct is None else _softmax(list(distinct.values()))
-        if distinct is None or not shares:
+        distinct = {(token, float(logprob)) for token, logprob in row[at] or ()}
+        ranked = sorted(distinct, key=lambda candidate: (-candidate[1], candidate[0]))
+        shares = _softmax([logprob for _, logprob in ranked])
+        if not shares:
             return None
-        ranked = sorted(
-            zip(distinct.items(), shares, strict=True), key=lambda one: (-one[0][1], one[0][0])
-        )
-        for rank, ((token, _), share) in enumerate(ranked):
+        for rank, ((token, _), share) in enumerate(zip(ranked, shares, strict=True)):
             ids[rank, at] = token
             weights[rank, at] = share
     return [replace(datum, target_ids=ids[r], target_weights=weights[r]) for r in range(k)]
 
 
-def _distinct(candidates: Candidates) -> dict[int, float] | None:
-    """The highest log-probability of each token; None where one is no number."""
-    found: dict[int, float] = {}
-    for token, logprob in candidates:
-        if math.isnan(logprob):
-            return None
-        found[token] = max(logprob, found.get(token, -math.inf))
-    return found
-
-
 def _softmax(logprobs: Sequence[float]) -> list[float]:
-    """Weights that sum to 1; none where no candidate is possible."""
+    """Weights that sum to 1; none where no candidate is possible or one is no number."""
     highest = max(logprobs, default=-math.inf)
-    if not IMPLAUSIBLE_LOGPROB < highest < math.inf:
+    if any(map(math.isnan, logprobs)) or not IMPLAUSIBLE_LOGPROB < highest < math.inf:
         return []
     shares = [math.exp(x - highest) for x in logprobs]
     total = math.fsum(shares)
