@@ -87,8 +87,34 @@ def export(
             "logprob_mode is unknown: --assume takes it as it is; to have it in the rows, "
             "`build --declare logprob_mode=raw --fresh`, and then `datums` again"
         )
+    _say_groups(summary)
     if not summary.exported:
         raise typer.Exit(4)
+
+
+def _say_groups(summary: "ExportSummary | MessageSummary") -> None:
+    """Groups that the trainer would compare wrongly: how many, and the first of them."""
+    groups = getattr(summary, "groups", None)
+    if groups is None or not groups.odd:
+        return
+    first = ", ".join(
+        f"{printable(one.group)} ({one.rows} rows of {one.episodes} episodes"
+        + (f", {one.prompts} prompts)" if one.reason == "prompt" else ")")
+        for one in groups.odd[:3]
+    )
+    more = ", ..." if groups.odd_groups > 3 else ""
+    if groups.odd[0].reason == "prompt":
+        how = "compares rows of one prompt, and prompts differ within"
+    else:
+        how = (
+            "compares runs of a fixed number of rows, and most groups have "
+            f"{groups.usual_rows}; another number have"
+        )
+    say(
+        f"{summary.target} {how} {groups.odd_groups:,} of {groups.groups:,} groups: {first}{more}; "
+        "leave such groups out, or take advantages from `datums --advantages` with a target that "
+        "carries them"
+    )
 
 
 def _rows(summary: "ExportSummary | MessageSummary") -> list[tuple[str, str]]:
@@ -100,6 +126,12 @@ def _rows(summary: "ExportSummary | MessageSummary") -> list[tuple[str, str]]:
     rows += [(f"refused, {reason}", f"{n:,}") for reason, n in summary.refused.items()]
     if told.get("not_carried"):
         rows.append(("not carried", ", ".join(told["not_carried"])))
+    if told.get("reward"):
+        rows.append(("reward", told["reward"]))
+    if groups := told.get("groups"):
+        rows.append(("episodes", f"{groups['episodes']:,}"))
+        if groups["split_episodes"]:
+            rows.append(("of several sequences", f"{groups['split_episodes']:,}"))
     if told.get("lost_first_tokens"):
         rows.append(("not trained, first token", f"{told['lost_first_tokens']:,}"))
     return rows
