@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection
+from typing import Any
 
 from wmo_distill.issues import Issue
 
@@ -43,6 +44,21 @@ def passes(reward: float | None, pass_at: float | None) -> bool | None:
     if reward is None:
         return None
     return reward == 1.0 if pass_at is None else reward >= pass_at
+
+
+def finish_reason_of(finish_reason: Any, stop_reason: Any = None) -> str | None:
+    """The provider's word for why a call ended, None where none was recorded.
+
+    SGLang's own interface has {"type": "length", ...}. A `stop_reason` is taken where there is no
+    finish reason and it is a word for a limit or an abort: vLLM's names the stop string that was
+    met, "</tool>", or is null.
+    """
+    word = finish_reason.get("type") if isinstance(finish_reason, dict) else finish_reason
+    if isinstance(word, str):
+        return word
+    if isinstance(stop_reason, str) and (cut_at_cap(stop_reason) or aborted(stop_reason)):
+        return stop_reason
+    return None
 
 
 def cut_at_cap(finish_reason: str | None) -> bool | None:

@@ -2,12 +2,14 @@
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -29,7 +31,7 @@ from wmo_distill.exporters.trl import grpo_row, rollouts
 from wmo_distill.exporters.verl import agent_loop_row
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline import build
-from wmo_distill.predicates import aborted, cut_at_cap
+from wmo_distill.predicates import aborted, cut_at_cap, finish_reason_of
 from wmo_distill.records import LogprobMode, Sampling, StopReason, TrialRecord
 from wmo_distill.tokens import TokenSpan
 
@@ -95,6 +97,45 @@ def test_providers_words_for_a_token_limit(word: str) -> None:
 @pytest.mark.parametrize("word", ["stop", "tool_calls", "end_turn", "STOP", "", "content_filter"])
 def test_providers_words_for_another_end(word: str) -> None:
     assert cut_at_cap(word) is aborted(word) is False
+
+
+@pytest.mark.parametrize(
+    ("recorded", "stop", "want"),
+    [
+        ("stop", "length", "stop"),
+        (None, "max_tokens", "max_tokens"),
+        (None, "</tool>", None),  # vLLM: the stop string that was met
+        (None, 151645, None),
+        ({"type": "length", "length": 4096}, None, "length"),  # SGLang's own interface
+        ({"length": 1}, None, None),
+        (7, None, None),
+    ],
+)
+def test_where_providers_put_the_word(recorded: Any, stop: Any, want: str | None) -> None:
+    assert finish_reason_of(recorded, stop) == want
+
+
+def test_an_extra_s_stop_reason_reaches_the_export(tmp_path: Path) -> None:
+    """Harbor's own files hold what the provider sent beside the tokens, a list a chat."""
+    shutil.copytree(FAULTS / "finish-reason-length/jobs", tmp_path / "jobs")
+    for name, words in (("t__l1", [None, None, "max_tokens"]), ("t__l2", [None, 7])):
+        file = tmp_path / f"jobs/j/{name}/result.json"
+        result = json.loads(file.read_text())
+        sink = FAULTS / f"finish-reason-length/sinks/{name}.jsonl"
+        calls = [json.loads(line) for line in sink.read_text().splitlines()]
+        result["agent_result"]["rollout_details"] = [
+            {
+                "prompt_token_ids": [one["prompt_token_ids"] for one in calls],
+                "completion_token_ids": [one["sampled_token_ids"] for one in calls],
+                "logprobs": [one["sampled_logprobs"] for one in calls],
+                "extra": {"stop_reason": words},
+            }
+        ]
+        file.write_text(json.dumps(result))
+    build([tmp_path / "jobs"], tmp_path / "s", DECLARED, workers=1)
+    build_datum_shards(tmp_path / "s", tmp_path / "d")
+    got = exported(tmp_path / "d", tmp_path / "x", "skyrl")
+    assert [one["stop_reasons"] for one in got] == ["length", "stop", "stop"]
 
 
 def test_no_word_is_unknown() -> None:
@@ -289,3 +330,42 @@ def test_implausible_log_probabilities_of_a_supervised_build_are_refused() -> No
     for target in TARGETS.values():
         want = Refusal.LOGPROB_IMPLAUSIBLE if target.purpose == "rl" else None
         assert target.refusal(one) is want
+
+
+def fan_out(tmp_path: Path, target: str) -> list[Any]:
+    build([FAULTS / "trl-grpo-fan-out/jobs"], tmp_path / "s", DECLARED, workers=1)
+    build_datum_shards(tmp_path / "s", tmp_path / "d")
+    summary = export_datums(tmp_path / "d", tmp_path / "x", target)
+    if target == "areal":
+        (name,) = summary.files
+        return list(pq.read_table(tmp_path / "x" / name).to_pylist())
+    return lines(tmp_path / "x", summary)
+
+
+def test_verl_counts_each_row_but_in_its_v1_trainer(tmp_path: Path) -> None:
+    """What the README says of verl, by verl's own sums: baselines 0.25 and 0.5."""
+    torch = pytest.importorskip("torch", reason="`make test-trainers` installs it")
+    core = pytest.importorskip("verl.trainer.ppo.core_algos")
+    got = fan_out(tmp_path, "verl")
+    scores = torch.tensor([[one["reward_score"]] for one in got])
+    uids = np.array([one["extra_fields"]["uid"] for one in got])
+    parts, _ = core.compute_grpo_outcome_advantage(
+        scores, torch.ones(4, 1), uids, norm_adv_by_std_in_grpo=False
+    )
+    assert parts[:, 0].tolist() == [-0.25, -0.25, -0.25, 0.75]
+    last = [one["extra_fields"]["episode_last"] for one in got]
+    parts, _ = core.compute_grpo_outcome_advantage(
+        scores[last], torch.ones(2, 1), uids[last], norm_adv_by_std_in_grpo=False
+    )
+    assert parts[:, 0].tolist() == [-0.5, 0.5]
+
+
+def test_areal_cuts_runs_of_a_group_size(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="`make test-trainers` installs it")
+    data = pytest.importorskip("areal.utils.data")
+    arguments = pytest.importorskip("areal.api.cli_args")
+    rewards = torch.tensor([one["rewards"] for one in fan_out(tmp_path, "areal")])
+    norm = data.Normalization(
+        arguments.NormConfig(mean_level="group", std_level=None, group_size=4)
+    )
+    assert norm(rewards).tolist() == [-0.25, -0.25, -0.25, 0.75]
