@@ -307,9 +307,11 @@ def test_the_command_names_such_groups(uneven: Path, tmp_path: Path) -> None:
     done = run(app, ["export", str(uneven), "-o", str(tmp_path / "x"), "--to", "areal"])
     assert done.exit_code == 0
     assert "of several sequences  1" in done.stdout
-    assert "most groups have 5; another number have 2 of 3 groups: g0 (4 rows" in done.stderr
+    assert "5 in most groups; groups with another number: 2 of 3: g0 (4 rows" in done.stderr
+    assert "1 of 10 episodes are several rows and count several times" in done.stderr
     done = run(app, ["export", str(uneven), "-o", str(tmp_path / "y"), "--to", "nemo-rl"])
-    assert "prompts differ within 2 of 3 groups: g1 (5 rows of 4 episodes, 2 p" in done.stderr
+    assert "different prompts: 2 of 3: g1 (5 rows, 4 episodes, 2 prompts), " in done.stderr
+    assert "count several times" not in done.stderr
 
 
 def test_nemo_rl_groups_by_the_messages_within_length(uneven: Path, tmp_path: Path) -> None:

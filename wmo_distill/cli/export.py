@@ -93,27 +93,35 @@ def export(
 
 
 def _say_groups(summary: "ExportSummary | MessageSummary") -> None:
-    """Groups that the trainer would compare wrongly: how many, and the first of them."""
+    """What the trainer would compare wrongly: groups, and episodes of several rows."""
     groups = getattr(summary, "groups", None)
-    if groups is None or not groups.odd:
+    if groups is None:
         return
+    name = summary.target
+    if groups.usual_rows is not None and groups.split_episodes:
+        say(
+            f"{name} counts each row of a group: {groups.split_episodes:,} of "
+            f"{groups.episodes:,} episodes are several rows and count several times"
+        )
+    if not groups.odd:
+        return
+    by_prompt = groups.odd[0].reason == "prompt"
     first = ", ".join(
-        f"{printable(one.group)} ({one.rows} rows of {one.episodes} episodes"
-        + (f", {one.prompts} prompts)" if one.reason == "prompt" else ")")
+        f"{printable(one.group)} ({one.rows} rows, {one.episodes} episodes"
+        + (f", {one.prompts} prompts)" if by_prompt else ")")
         for one in groups.odd[:3]
     )
     more = ", ..." if groups.odd_groups > 3 else ""
-    if groups.odd[0].reason == "prompt":
-        how = "compares rows of one prompt, and prompts differ within"
+    if by_prompt:
+        how = f"{name} compares rows of one prompt; groups with different prompts"
     else:
         how = (
-            "compares runs of a fixed number of rows, and most groups have "
-            f"{groups.usual_rows}; another number have"
+            f"{name} compares runs of a fixed number of rows, {groups.usual_rows} in most groups; "
+            "groups with another number"
         )
     say(
-        f"{summary.target} {how} {groups.odd_groups:,} of {groups.groups:,} groups: {first}{more}; "
-        "leave such groups out, or take advantages from `datums --advantages` with a target that "
-        "carries them"
+        f"{how}: {groups.odd_groups:,} of {groups.groups:,}: {first}{more}; leave them out, or "
+        "take `datums --advantages` and a target that carries advantages"
     )
 
 
