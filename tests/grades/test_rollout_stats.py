@@ -180,6 +180,14 @@ def test_health_is_the_references_where_every_log_probability_is_finite() -> Non
     assert ours.mean_generation_tokens == theirs.mean_generation_tokens == 3.0
 
 
+def test_one_implausible_value_does_not_move_the_entropy_proxy() -> None:
+    """One real trial holds -1e16."""
+    spans = [call(3, [-0.1, -1e16, -0.3]), call(1, [-1000.0])]
+    health = rollout_stats(frame(row(spans=spans))).health
+    assert (health.sampled_tokens, health.scored_tokens) == (4, 2)
+    assert health.entropy_per_token == pytest.approx(0.2)
+
+
 def test_nothing_is_null_everywhere() -> None:
     got = rollout_stats(frame(), max_tokens=10)
     for name in type(got).model_fields:

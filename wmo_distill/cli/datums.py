@@ -48,6 +48,13 @@ def datums(
     subagents: Annotated[
         bool, typer.Option("--subagents", help="Train the chats of subagents too.")
     ] = False,
+    allow_incomplete: Annotated[
+        bool,
+        typer.Option(
+            "--allow-incomplete",
+            help="Train episodes of which a call is known to be missing, with --purpose rl.",
+        ),
+    ] = False,
     reopen: Annotated[
         bool, typer.Option("--reopen", help="Let a rollback extend the state it goes back to.")
     ] = False,
@@ -57,7 +64,10 @@ def datums(
     ] = "none",
     reward: Annotated[
         str,
-        typer.Option(metavar="step|trial|return", help="Whose reward a step takes."),
+        typer.Option(
+            metavar="step|trial|return",
+            help="Reward of a step: its own, its trial's, or the sum from it to the last step.",
+        ),
     ] = "step",
     discount: Annotated[
         float, typer.Option(metavar="X", help="Of later steps' rewards, with --reward return.")
@@ -66,7 +76,7 @@ def datums(
         int, typer.Option(metavar="N", help="Leave out groups with fewer measured members.")
     ] = 0,
     drop_constant: Annotated[
-        bool, typer.Option("--drop-constant", help="Leave out groups of one reward.")
+        bool, typer.Option("--drop-constant", help="Leave out groups whose rewards do not differ.")
     ] = False,
     normalize: Annotated[
         str,
@@ -120,6 +130,7 @@ def datums(
         "only": only,
         "tasks": tuple(tasks or ()),
         "subagents": subagents,
+        "allow_incomplete": allow_incomplete,
         "reopen": reopen,
         "advantages": advantages,
         "reward": reward,

@@ -113,10 +113,15 @@ def _calls(record: "TrialRecord") -> Iterator[tuple[str, ...]]:
 
 
 def _mean(span: "TokenSpan") -> str:
-    """Over the log-probabilities that were recorded."""
+    """Over the usable log-probabilities: finite and above `IMPLAUSIBLE_LOGPROB`."""
+    import numpy as np
+
+    from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
+
     if span.sampled_logprobs is None:
         return "none" if span.sampled.size else ""
-    known = span.sampled_logprobs[span.sampled_logprobs == span.sampled_logprobs]
+    known = span.sampled_logprobs[np.isfinite(span.sampled_logprobs)]
+    known = known[known > IMPLAUSIBLE_LOGPROB]
     return f"{known.mean():.4f}" if known.size else ""
 
 

@@ -35,6 +35,10 @@ class Drop(StrEnum):
     OVERLONG = "overlong"
     NO_LOGPROBS = "no_logprobs"
     LOGPROB_NOT_FINITE = "logprob_not_finite"
+    LOGPROB_IMPLAUSIBLE = "logprob_implausible"
+    """At or below `IMPLAUSIBLE_LOGPROB`: no sampler draws such a token."""
+    INCOMPLETE = "incomplete"
+    """A call of the episode is known to be missing."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +60,10 @@ class TrainDatum:
     call_starts: tuple[int, ...] = ()
     call_lengths: tuple[int, ...] = ()
     """Where each sampled run lies, trained or not."""
+    finish_reasons: tuple[str | None, ...] = ()
+    """Why each of these calls ended, as the provider said; None where that was not recorded."""
+    ends_chat: bool = False
+    """Whether the last recorded call of the episode's main chat is in it."""
     break_cause: BreakCause | None = None
     """Why this fragment is not the one before, gone on."""
     break_position: int | None = None

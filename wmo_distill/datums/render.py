@@ -51,6 +51,12 @@ def render_datum_summary(out: Path, summary: DatumSummary) -> str:
     ]
     if summary.without_advantage:
         lines += ["", _without_advantage(summary)]
+    if summary.unknown_returns:
+        lines += [
+            "",
+            f"{summary.unknown_returns:,} trained records have no return: "
+            "a later step is not measured, or missing",
+        ]
     if summary.teacher is not None:
         lines += ["", "Teacher", *_teacher(summary.teacher)]
     if stats.breaks and summary.expansion is not None:

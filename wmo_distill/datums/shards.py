@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from wmo_distill.datums.groups import COLUMNS, episode_groups
+from wmo_distill.datums.groups import COLUMNS, EpisodeGroup, episode_groups
 from wmo_distill.datums.manifest import KIND, DatumManifest, DatumSummary
 from wmo_distill.datums.options import DatumOptions, RewardOf
 from wmo_distill.datums.stream import Funnel, iter_rows
@@ -40,9 +40,8 @@ def build_datum_shards(
     manifest = read_manifest(source)
     told_options = options.model_dump(mode="json")
     old = earlier_files(out, KIND, "parts", {"options": told_options}, fresh=fresh)
-    episodes = scan(source).select(*COLUMNS, "task_id").collect().to_dicts()
-    _refuse_unknown_tasks(options, {row["task_id"] for row in episodes} - {None})
-    groups = episode_groups(episodes, options)
+    tasks, groups = dataset_groups(source, options)
+    _refuse_unknown_tasks(options, tasks)
     teacher = _teacher(options, scores)
     if teacher is not None and options.center:
         # The mean that centring takes off is known when every advantage has been seen once.
@@ -55,7 +54,7 @@ def build_datum_shards(
         for number, rows in enumerate(iter_rows(source, options, groups, funnel, teacher)):
             writer.add(rows)
             if progress is not None:
-                progress(number + 1, len(episodes))
+                progress(number + 1, len(groups))
     summary = funnel.summary(writer.names, teacher)
     told = DatumManifest(
         source=manifest.dataset_hash,
@@ -66,6 +65,14 @@ def build_datum_shards(
     )
     replace_manifest(out, told.model_dump(mode="json"), old)
     return summary
+
+
+def dataset_groups(source: Path, options: DatumOptions) -> tuple[set[str], dict[str, EpisodeGroup]]:
+    """The tasks of a dataset, and the group of each of its episodes, by episode_id."""
+    pass_at = read_manifest(source).options.get("pass_at")
+    rows = scan(source).select(*COLUMNS, "task_id").collect().to_dicts()
+    groups = episode_groups(rows, options, pass_at=pass_at)
+    return {row["task_id"] for row in rows} - {None}, groups
 
 
 def _refuse_unknown_tasks(options: DatumOptions, known: Collection[str]) -> None:

@@ -13,7 +13,7 @@ from wmo_distill.errors import UsageError
 from wmo_distill.exporters.files import KIND, RowFiles
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.outputs import earlier_files, replace_manifest
-from wmo_distill.records import TrialRecord
+from wmo_distill.predicates import is_measured
 from wmo_distill.shards.manifest import read_manifest, tool_version
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.sources.messages import Chat, Message, read_chats
@@ -27,6 +27,7 @@ from wmo_distill.trials.episodes import (
 _COLUMNS = (
     "episode_id", "trial_name", "artifact_dir", "step_name", "step_index", "task_id", "group_id",
     "attempt", "model_name", "reward", "reward_valid", "passed", "stop_reason", "completion",
+    "infra_failed", "issues",
 )  # fmt: skip
 _TOLD = ("episode_id", "trial_name", "step_name", "task_id", "group_id", "attempt", "model_name",
          "reward", "passed", "stop_reason", "completion")  # fmt: skip
@@ -138,8 +139,13 @@ def export_messages(
 
 
 def _chats(parent: Path, row: Mapping[str, Any], chosen: DatumOptions) -> list[Chat] | NoChat:
-    graded = {name: row[name] for name in ("reward", "reward_valid", "passed")}
-    if not chosen.wants(TrialRecord(**graded)):
+    measured = is_measured(
+        row["reward"],
+        row["reward_valid"],
+        infra_failed=row["infra_failed"],
+        issues=row["issues"] or (),
+    )
+    if not chosen.wants(row["task_id"], measured=measured, passed=row["passed"]):
         return NoChat.FILTERED
     files = TrialFiles(parent / row["artifact_dir"])
     chats = read_chats(files, _agent_dir(files, row))

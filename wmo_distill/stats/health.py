@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
+from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
+
 SLICE = 128
 
 
@@ -13,8 +15,8 @@ class PolicyHealth(BaseModel):
     """The sampled tokens of the main chats.
 
     `entropy_per_token` is -sum(log-probability) / tokens, in nats, over the tokens that have a
-    finite one (`scored_tokens`); `mean_generation_tokens` is per episode with spans. Both are
-    None where nothing was sampled.
+    usable one, finite and above `IMPLAUSIBLE_LOGPROB` (`scored_tokens`);
+    `mean_generation_tokens` is per episode with spans. Both are None where nothing was sampled.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -98,7 +100,7 @@ def _queries(frame: pl.LazyFrame) -> list[pl.LazyFrame]:
         calls.filter(pl.col("logprobs").list.len() > 0)
         .select("row", "logprobs")
         .explode("logprobs")
-        .filter(pl.col("logprobs").is_finite())
+        .filter(pl.col("logprobs").is_finite() & (pl.col("logprobs") > IMPLAUSIBLE_LOGPROB))
         .group_by("row", maintain_order=True)
         .agg(scored=pl.len().cast(pl.Int64), total=pl.col("logprobs").sum())
     )
