@@ -1,6 +1,7 @@
 """Chats as text of odd or damaged trajectories: right, or weight 0, or flagged, never lost."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import wmo_distill
 from tests.exporters.test_messages import FIXTURES, TRIALS, agent, rows, trajectory
 from wmo_distill.exporters.files import json_line
 from wmo_distill.exporters.messages import NoChat, export_messages, sharegpt
-from wmo_distill.files import TrialFiles
+from wmo_distill.files import TrialFiles, path_text, text_path
 from wmo_distill.sources.messages import Chat, ChatFlag, read_chats
 from wmo_distill.sources.tool_calls import (
     CallIds,
@@ -468,6 +469,17 @@ def test_one_bad_trial_does_not_end_an_export(tmp_path: Path) -> None:
         assert summary.refused == {NoChat.TRAJECTORY_UNREADABLE: 3}
         assert summary.flags == {ChatFlag.TEXT_REPLACED: 1}
         assert sorted(row["trial_name"] for row in got) == ["good\ufffd", "surrogates\ufffd"]
+
+
+def test_directories_whose_names_are_not_utf_8(tmp_path: Path) -> None:
+    for name in (b"plain", "é".encode(), b"bad\xff", rb"back\xff", rb"back\x5c"):
+        place = tmp_path / os.fsdecode(b"jobs\xfe/" + name)
+        assert text_path(path_text(place)) == place
+        trajectory(place, [USER, agent("a")])
+        result = {"trial_name": repr(name), "id": repr(name)}
+        (place / "result.json").write_text(json.dumps(result))
+    summary, _ = exported(tmp_path / os.fsdecode(b"jobs\xfe"), tmp_path)
+    assert (summary.records, summary.exported) == (5, 5)
 
 
 def test_sharegpt_holds_what_the_chat_holds(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.errors import UsageError
 from wmo_distill.exporters.files import KIND, RowFiles
-from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.files import Absent, TrialFiles, text_path
 from wmo_distill.outputs import earlier_files, replace_manifest
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.manifest import read_manifest, tool_version
@@ -114,7 +114,8 @@ def export_messages(
         raise UsageError(f"--to: expected one of {', '.join(FORMS)}, found {to!r}; give another")
     _, key, form = FORMS[to]
     manifest = read_manifest(source)
-    if not Path(manifest.parent).is_dir():
+    parent = text_path(manifest.parent)
+    if not parent.is_dir():
         raise UsageError(
             f"{manifest.parent}: expected the trials that the dataset was built from, found no "
             "directory; chats are read from their trajectories: put them back there"
@@ -127,7 +128,7 @@ def export_messages(
     with RowFiles(out, None, old) as files:
         for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
             counts["records"] += 1
-            found = _chats(Path(manifest.parent), row, chosen)
+            found = _chats(parent, row, chosen)
             if isinstance(found, NoChat):
                 refused[found] = refused.get(found, 0) + 1
                 continue
@@ -168,7 +169,7 @@ def _chats(parent: Path, row: Mapping[str, Any], chosen: DatumOptions) -> list[C
     graded = {name: row[name] for name in ("reward", "reward_valid", "passed")}
     if not chosen.wants(TrialRecord(**graded)):
         return NoChat.FILTERED
-    files = TrialFiles(parent / row["artifact_dir"])
+    files = TrialFiles(parent / text_path(row["artifact_dir"]))
     chats = read_chats(files, _agent_dir(files, row))
     if chats is Absent.MISSING:
         return NoChat.TRAJECTORY_MISSING

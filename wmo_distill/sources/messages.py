@@ -112,8 +112,7 @@ class _Reader:
                     self._begin()
                     self._compacted(document, step, steps[place + 1 :])
                     if step.get("source") == "system":
-                        # A record for people; its text was never given to the model.
-                        self._chat.messages += self._observed(step)
+                        # A record for people, never given to the model.
                         continue
                 self._add(step)
             if self._chat.messages:
@@ -179,6 +178,8 @@ class _Reader:
         reasoning = step.get("reasoning_content")
         if isinstance(reasoning, str) and reasoning:
             message["reasoning_content"] = self._plain(reasoning)
+        elif reasoning not in (None, ""):
+            self._chat.flags.add(ChatFlag.STEP_UNREADABLE)
         calls = read_calls(step, self._ids)
         if calls:
             message["tool_calls"] = [call.message for call in calls]
