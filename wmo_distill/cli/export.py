@@ -127,10 +127,12 @@ def _say_groups(summary: "ExportSummary | MessageSummary") -> None:
 
 def _rows(summary: "ExportSummary | MessageSummary") -> list[tuple[str, str]]:
     told = summary.model_dump()
-    names = ("records", "datums", "exported", "rows", "replies", "parsed", "with_images", "tokens")
+    names = ("records", "datums", "exported", "rows", "replies", "unweighted", "parsed",
+             "with_images", "tokens")  # fmt: skip
     rows = [(name.replace("_", " "), f"{told[name]:,}") for name in names if name in told]
     if "loss_tokens" in told:
         rows.append(("trained tokens", f"{told['loss_tokens']:,}"))
+    rows += [(f"rows with {flag}", f"{n:,}") for flag, n in told.get("flags", {}).items()]
     rows += [(f"refused, {reason}", f"{n:,}") for reason, n in summary.refused.items()]
     if told.get("not_carried"):
         rows.append(("not carried", ", ".join(told["not_carried"])))

@@ -92,13 +92,15 @@ def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) 
     )
 
 
-def trajectory_documents(files: TrialFiles, agent_dir: str) -> list[dict[str, Any]] | Absent:
-    """The trajectory's files in order, each with its `steps`."""
+def trajectory_documents(
+    files: TrialFiles, agent_dir: str
+) -> tuple[list[dict[str, Any]], bool] | Absent:
+    """(the trajectory's files in order, each with its `steps`; whether all could be read)."""
     first = _read(files, f"{agent_dir}/trajectory.json")
     if isinstance(first, Absent):
         return first
-    documents, _ = _continued(files, agent_dir, first, unread=False)
-    return [document for document, _ in documents]
+    documents, issues = _continued(files, agent_dir, first, unread=False)
+    return [document for document, _ in documents], not issues
 
 
 def summarizer_prompts(files: TrialFiles, agent_dir: str) -> tuple[IdRow, ...]:
@@ -134,7 +136,8 @@ def message_text(message: Any) -> tuple[str, bool]:
             text = part.get("text")
             if isinstance(text, str):
                 texts.append(text)
-            image |= "image" in str(part.get("type", ""))
+            kind = part.get("type")
+            image |= isinstance(kind, str) and "image" in kind
     return "\n".join(texts), image
 
 
