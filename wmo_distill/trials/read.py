@@ -1,6 +1,6 @@
 """One trial directory to its records: the only place where sources and decisions meet."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,13 @@ from wmo_distill.sources.rewards import read_rewards
 from wmo_distill.sources.rows import MISSING_IDS, UNREAD_IDS, IdRow
 from wmo_distill.sources.run_trace import read_run_trace
 from wmo_distill.sources.sink import Sink, SinkState, read_sink, sink_path
-from wmo_distill.sources.trajectory import Trajectory, read_trajectory, summarizer_prompts
+from wmo_distill.sources.trajectory import (
+    AgentStep,
+    Trajectory,
+    read_trajectory,
+    summarizer_chats,
+    summarizer_prompts,
+)
 from wmo_distill.trials.cells import PlacedCell, apply_cells
 from wmo_distill.trials.ending import (
     EpisodeEvidence,
@@ -199,28 +205,29 @@ def _own_spans(
     """The spans that Harbor's own files hold."""
     steps = [step for step in trajectory.steps if step.has_ids]
     # Where nothing is wrong with the result, the trajectory's numbers are never asked for.
-    turns = UnreadTurns(len(steps), lambda: _turns(read_trajectory(trial.files, agent_dir)))
-    if trial.result is None:
-        return trajectory_spans(Witness(turns), (), salvage=options.salvage)
+    turns = UnreadTurns(len(steps), lambda: _turns(read_trajectory(trial.files, agent_dir).steps))
     agent_result = at(episode.recorded, "agent_result")
-    if not isinstance(agent_result, dict):
-        missing = (Issue.AGENT_RESULT_MISSING,)
-        return trajectory_spans(Witness(turns), missing, salvage=options.salvage)
-    details = agent_result.get("rollout_details", ABSENT)
+    details = agent_result.get("rollout_details", ABSENT) if isinstance(agent_result, dict) else None
+    if not isinstance(details, list) or not details:
+        chats = summarizer_chats(trial.files, agent_dir)
+        witness = Witness(turns, summarizers=[_turns(chat) for chat in chats])
+        if trial.result is None or not isinstance(agent_result, dict):
+            missing = () if trial.result is None else (Issue.AGENT_RESULT_MISSING,)
+            return trajectory_spans(witness, missing, salvage=options.salvage)
+        return episode_spans(details, witness, salvage=options.salvage)
     summarizers: tuple[IdRow, ...] = ()
-    if isinstance(details, list) and details:
-        first = steps[0].prompt if steps else MISSING_IDS
-        first = turns[0].prompt if first is UNREAD_IDS else first
-        if not first_prompt_is(details[0], first):
-            summarizers = summarizer_prompts(trial.files, agent_dir)
+    first = steps[0].prompt if steps else MISSING_IDS
+    first = turns[0].prompt if first is UNREAD_IDS else first
+    if not first_prompt_is(details[0], first):
+        summarizers = summarizer_prompts(trial.files, agent_dir)
     return episode_spans(
         details, Witness(turns, summarizers), salvage=options.salvage, extra=options.extra
     )
 
 
-def _turns(trajectory: Trajectory) -> list[Turn]:
+def _turns(steps: Iterable[AgentStep]) -> list[Turn]:
     """The turns of the steps with ids."""
-    return [Turn(s.prompt, s.completion, s.logprobs) for s in trajectory.steps if s.has_ids]
+    return [Turn(s.prompt, s.completion, s.logprobs) for s in steps if s.has_ids]
 
 
 def _from_sink(
