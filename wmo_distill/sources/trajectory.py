@@ -129,7 +129,9 @@ def summarizer_chats(files: TrialFiles, agent_dir: str) -> tuple[tuple[AgentStep
 
 def summarizer_prompts(files: TrialFiles, agent_dir: str) -> tuple[IdRow, ...]:
     """The first recorded prompt of each summarizer that has a trajectory of its own."""
-    prompts = [[s.prompt for s in chat if s.prompt.size] for chat in summarizer_chats(files, agent_dir)]
+    prompts = [
+        [s.prompt for s in chat if s.prompt.size] for chat in summarizer_chats(files, agent_dir)
+    ]
     return tuple(found[0] for found in prompts if found)
 
 
@@ -205,9 +207,7 @@ def _parser(document: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _agent_step(
-    step: Mapping[str, Any], text: str, raw: bool, parser: str | None
-) -> AgentStep:
+def _agent_step(step: Mapping[str, Any], text: str, raw: bool, parser: str | None) -> AgentStep:
     metrics = _metrics(step)
     prompt = metrics.get("prompt_token_ids")
     completion = metrics.get("completion_token_ids")
