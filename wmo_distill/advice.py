@@ -69,6 +69,7 @@ class Needs:
 
 def advise(needs: Needs) -> tuple[Advice, ...]:
     """Advice in the order of what matters most; none for what no trial lacks."""
+    asked = "episodes with tokens" if needs.sampled else "episodes that ran"
     table = [
         (needs.version_unknown, needs.read, "trials read", Advice(
             missing="a schema_version that we know",
@@ -122,11 +123,10 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             "answer `logprobs: true`, which Harbor asks for where collection is on",
             for_rl_only=True,
         )),
-        (needs.temperature, needs.asked, "episodes with tokens" if needs.sampled else "episodes that ran", Advice(
+        (needs.temperature, needs.asked, asked, Advice(
             missing="the temperature",
             of="",
-            why="not one of their files holds it; where none was sent, the server took a default of "
-            "its own",
+            why="no file holds it; where none was sent, the server took a default of its own",
             for_rl_only=True,
             agent=("temperature: 1.0",),
             declare=("temperature=VALUE",),

@@ -188,7 +188,7 @@ class TestHarborsOwn:
     def test_a_call_that_was_timed_and_not_recorded(self, tmp_path: Path) -> None:
         root = self.copy("01-solved", tmp_path)
         result = json.loads((root / "result.json").read_text())
-        for key, rows in result["agent_result"]["rollout_details"][0].items():
+        for rows in result["agent_result"]["rollout_details"][0].values():
             if isinstance(rows, list):
                 del rows[2]
         trajectory = json.loads((root / "agent/trajectory.json").read_text())
@@ -243,3 +243,36 @@ def calls(span: Any) -> tuple[Any, ...]:
         span.sampled_token_ids.tolist(),
         span.sampled_logprobs.tolist(),
     )
+
+
+class TestSchemaVersion:
+    @pytest.mark.parametrize("version", [2, 0, "1", 1.0, True, None, []])
+    @pytest.mark.parametrize("where", ["schema_version", "config.schema_version"])
+    def test_another_form_is_no_readable_result(
+        self, tmp_path: Path, where: str, version: Any
+    ) -> None:
+        """What it says of grade, ending and sampling is not taken; the trajectory's tokens are."""
+        source = next((FIXTURES / "trials/01-solved").glob("jobs/*/*__*"))
+        root = Path(shutil.copytree(source, tmp_path / source.name))
+        edit(root / "result.json", **{where: version})
+        record = read(root)
+        assert Issue.RESULT_VERSION_UNKNOWN in record.issues
+        assert (record.reward, record.reward_valid, record.trial_id) == (None, None, None)
+        assert record.span_source is SpanSource.TRAJECTORY
+
+    def test_the_form_that_we_know(self, tmp_path: Path) -> None:
+        source = next((FIXTURES / "trials/01-solved").glob("jobs/*/*__*"))
+        root = Path(shutil.copytree(source, tmp_path / source.name))
+        edit(root / "result.json", **{"schema_version": 1, "config.schema_version": 1})
+        assert read(root).issues == ()
+
+    def test_a_config_of_another_form(self, tmp_path: Path) -> None:
+        """Without a readable result the trial's own config is asked for."""
+        source = next((FIXTURES / "trials/01-solved").glob("jobs/*/*__*"))
+        root = Path(shutil.copytree(source, tmp_path / source.name))
+        (root / "result.json").unlink()
+        edit(root / "config.json", schema_version=2)
+        record = read(root)
+        assert {Issue.RESULT_MISSING, Issue.RESULT_VERSION_UNKNOWN, Issue.CONFIG_UNREADABLE} <= set(
+            record.issues
+        )

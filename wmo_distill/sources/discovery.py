@@ -27,7 +27,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """That `harbor serve` ran a trial; which attempt it repeats is only in the server's database."""
+    """That `harbor serve` ran a trial; only its database says which attempt the trial repeats."""
 
     retry_of: str | None = None
     retries_known: bool = True
