@@ -13,7 +13,7 @@ from wmo_distill.shards.ledger import LedgerRow, Reason
 from wmo_distill.shards.plan import Candidate, cells_digest, chosen, shared_ids
 from wmo_distill.shards.schema import Outcome
 from wmo_distill.sources.discovery import Found, FoundTrial, found_at
-from wmo_distill.sources.documents import read_result
+from wmo_distill.sources.documents import has_known_form, read_result
 from wmo_distill.sources.state import TrialState
 from wmo_distill.trials.cells import PlacedCell
 
@@ -273,7 +273,8 @@ def _exact_id(found: FoundTrial) -> str | None:
     read = read_result(TrialFiles(found.root))
     if isinstance(read, Absent) or not isinstance(read.value, dict):
         return None
-    value = read.value.get("id") if "trial_name" in read.value else None
+    known = "trial_name" in read.value and has_known_form(read.value)
+    value = read.value.get("id") if known else None
     return plain_text(value) if isinstance(value, str) else None
 
 
