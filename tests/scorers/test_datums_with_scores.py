@@ -11,6 +11,7 @@ from wmo_distill.datums.advantages import attach_advantages
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
+from wmo_distill.datums.verify import verify_datums
 from wmo_distill.errors import UsageError
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.scorer import Score
@@ -103,3 +104,38 @@ def test_an_unknown_teacher_and_half_an_order_are_refused(
     with pytest.raises(UsageError, match="--clip: expected --scores"):
         build_datum_shards(shards, tmp_path / "d", DatumOptions(clip=1.0))
     assert not (tmp_path / "d").exists()
+
+
+def test_the_students_rescored_values_stand_beside_the_recorded_ones(
+    shards: Path, cache: ScoreCache, tmp_path: Path
+) -> None:
+    """Without an effect on anything else; a sequence that was not re-scored has none."""
+    summary = build_datum_shards(shards, tmp_path / "d", DatumOptions(rescored="t"), rescored=cache)
+    plain = list(iter_datums(shards.parent / "plain"))
+    rows = list(iter_datums(tmp_path / "d"))
+    assert summary.rescored == len(rows) - 1
+    for number, (row, before) in enumerate(zip(rows, plain, strict=True)):
+        assert row.datum.token_ids.tolist() == before.datum.token_ids.tolist()
+        assert row.datum.advantages is None
+        assert row.datum.teacher_logprobs is None
+        found = row.datum.rescored_logprobs
+        if number == 3:
+            assert found is None
+            continue
+        assert found is not None
+        wanted = TEACHER.logprobs(row.datum.token_ids.tolist())
+        assert np.array_equal(found, wanted, equal_nan=True)
+    assert verify_datums(tmp_path / "d") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [("t", False, "both or neither"), (None, True, "both or neither"), ("x", True, "holds t")],
+)
+def test_rescored_needs_a_cache_and_a_name(
+    shards: Path, cache: ScoreCache, tmp_path: Path, name: str | None, given: bool, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        build_datum_shards(
+            shards, tmp_path, DatumOptions(rescored=name), rescored=cache if given else None
+        )

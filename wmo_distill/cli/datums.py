@@ -105,6 +105,17 @@ def datums(
     teacher_discount: Annotated[
         float, typer.Option(metavar="X", help="Of the teacher's part of later tokens.")
     ] = 0.0,
+    rescored: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CACHE",
+            help="What `check-logprobs --store` wrote: the student's logprobs, asked again.",
+        ),
+    ] = None,
+    rescored_name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name that --rescored keeps the student's under."),
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Replace datums that were made with other options.")
     ] = False,
@@ -144,6 +155,7 @@ def datums(
         "clip": clip,
         "center": center,
         "teacher_discount": teacher_discount,
+        "rescored": rescored_name,
     }
     try:
         options = DatumOptions(**given)
@@ -155,9 +167,16 @@ def datums(
             f"{name}: {first['msg']}, found {first['input']!r}; give another"
         ) from None
     cache = None if scores is None else ScoreCache(scores)
+    again = None if rescored is None else ScoreCache(rescored)
     with Progress("records", quiet=quiet) as progress:
         summary = build_datum_shards(
-            source, out, options, scores=cache, fresh=fresh, progress=progress
+            source,
+            out,
+            options,
+            scores=cache,
+            rescored=again,
+            fresh=fresh,
+            progress=progress,
         )
     if as_json:
         put_json(summary)

@@ -74,6 +74,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:
                 break_position=values["break_position"],
                 advantages=lists["advantages"][at],
                 teacher_logprobs=lists["teacher_logprobs"][at],
+                rescored_logprobs=lists["rescored_logprobs"][at],
                 routed_experts=None if experts[at] is None else unpacked(experts[at]),
             ),
             values,

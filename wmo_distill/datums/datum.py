@@ -71,6 +71,8 @@ class TrainDatum:
     advantages: NDArray[np.float64] | None = None
     teacher_logprobs: Logprobs | None = None
     """A teacher's log-probability of each token, NaN where it was not scored."""
+    rescored_logprobs: Logprobs | None = None
+    """The student's own log-probability of each token, asked again; NaN where it was not scored."""
     routed_experts: NDArray[Any] | None = None
     """[tokens - 1, layers, experts per token]: the last token was never fed in."""
     target_ids: Ids | None = None

@@ -44,6 +44,8 @@ class DatumSummary(BaseModel):
     stats: DatumStats = DatumStats()
     teacher: AdvantageStats | None = None
     """What the teacher's scores gave; its mismatches are datums without advantages."""
+    rescored: int | None = None
+    """Datums with the student's re-scored log-probabilities; None where none were asked for."""
 
 
 class DatumManifest(BaseModel):

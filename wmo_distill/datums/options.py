@@ -59,6 +59,8 @@ class DatumOptions(BaseModel):
     clip: float | None = Field(default=None, gt=0.0)
     center: bool = False
     teacher_discount: float = Field(default=0.0, ge=0.0, le=1.0)
+    rescored: str | None = Field(default=None, min_length=1)
+    """The name under which the student's re-scored log-probabilities are kept."""
 
     def wants(self, task_id: str | None, *, measured: bool, passed: bool | None) -> bool:
         """Whether an episode of this task, with this grade, passes the filters."""

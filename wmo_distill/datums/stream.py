@@ -15,7 +15,7 @@ from wmo_distill.datums.groups import EpisodeGroup
 from wmo_distill.datums.manifest import DatumSummary
 from wmo_distill.datums.options import Baseline, DatumOptions
 from wmo_distill.datums.table import Row
-from wmo_distill.datums.teacher import Teacher
+from wmo_distill.datums.teacher import Rescorer, Teacher
 from wmo_distill.records import Completeness, TrialRecord
 from wmo_distill.shards.decode import SpanColumns, plain_list
 from wmo_distill.shards.scan import iter_batches
@@ -48,7 +48,12 @@ class Funnel:
         self.datum_tokens += sum(sizes)
         self.longest_tokens += max(sizes, default=0)
 
-    def summary(self, parts: list[str], teacher: Teacher | None = None) -> DatumSummary:
+    def summary(
+        self,
+        parts: list[str],
+        teacher: Teacher | None = None,
+        rescorer: Rescorer | None = None,
+    ) -> DatumSummary:
         longest = self.longest_tokens
         return DatumSummary(
             **self.counts,
@@ -56,6 +61,7 @@ class Funnel:
             parts=parts,
             stats=self.account.stats(),
             teacher=None if teacher is None else teacher.sums.stats(),
+            rescored=None if rescorer is None else rescorer.found,
         )
 
 
@@ -65,6 +71,7 @@ def iter_rows(
     groups: Mapping[str, EpisodeGroup],
     funnel: Funnel,
     teacher: Teacher | None = None,
+    rescorer: Rescorer | None = None,
 ) -> Iterator[list[Row]]:
     """For each record that counts, in order, its datums; `funnel` grows by what became of it."""
     rules = options.rules()
@@ -80,7 +87,11 @@ def iter_rows(
             record = TrialRecord(**values, spans=() if whole else spans.row(at))
             group = groups[record.episode_id]
             rows = _rows(record, whole, (flat, at), group, options, rules, funnel)
-            yield rows if teacher is None else [_taught(row, teacher) for row in rows]
+            if teacher is not None:
+                rows = [_taught(row, teacher) for row in rows]
+            if rescorer is not None:
+                rows = [replace(row, datum=rescorer.put(row.datum)) for row in rows]
+            yield rows
 
 
 def _rows(

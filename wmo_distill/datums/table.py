@@ -91,6 +91,7 @@ _COLUMNS: tuple[tuple[str, pa.DataType, bool, _Take | str], ...] = (
     ("sampled_logprobs", _list(_F, nullable=True), False, _TOKENS),
     ("advantages", _list(_F), True, _TOKENS),
     ("teacher_logprobs", _list(_F, nullable=True), True, _TOKENS),
+    ("rescored_logprobs", _list(_F, nullable=True), True, _TOKENS),
     ("call_starts", _list(_I), False, lambda row: list(row.datum.call_starts)),
     ("call_lengths", _list(_I), False, lambda row: list(row.datum.call_lengths)),
     ("finish_reasons", _list(_S, nullable=True), False, lambda row: row.datum.finish_reasons),
@@ -180,6 +181,7 @@ def _per_token(datums: Sequence[TrainDatum]) -> dict[str, pa.Array]:
             for name, values in (
                 ("advantages", [datum.advantages for datum in datums]),
                 ("teacher_logprobs", [datum.teacher_logprobs for datum in datums]),
+                ("rescored_logprobs", [datum.rescored_logprobs for datum in datums]),
             )
         },
     }

@@ -149,6 +149,7 @@ def _row_breaches(row: DatumRow, options: DatumOptions) -> Iterator[tuple[str, s
         ("sampled_logprobs", trained),
         ("advantages", datum.advantages),
         ("teacher_logprobs", datum.teacher_logprobs),
+        ("rescored_logprobs", datum.rescored_logprobs),
     ):
         if numbers is not None and np.isinf(numbers).any():
             yield f"finite {name}", "an infinite one"

@@ -10,6 +10,8 @@
 | `advantages_mask` | token | bool | trained, and there is an advantage |
 | `teacher_logprobs` | token | float32 | NaN where not scored |
 | `teacher_logprobs_mask` | token | bool | scored |
+| `rescored_logprobs` | token | float32 | the student's, asked again; NaN where not scored |
+| `rescored_logprobs_mask` | token | bool | scored |
 | `position_ids` | token | int64 | from 0 in each sequence |
 | `sequence_lengths` | sequence | int64 | tokens |
 | `weight` | sequence | float32 | of its loss |
@@ -34,7 +36,8 @@ from wmo_distill.exporters.target import measured_reward, trained
 
 PER_TOKEN = (
     "token_ids", "loss_mask", "sampled_logprobs", "sampled_logprobs_mask", "advantages",
-    "advantages_mask", "teacher_logprobs", "teacher_logprobs_mask", "position_ids",
+    "advantages_mask", "teacher_logprobs", "teacher_logprobs_mask", "rescored_logprobs",
+    "rescored_logprobs_mask", "position_ids",
 )  # fmt: skip
 PER_SEQUENCE = ("sequence_lengths", "weight", "reward", "reward_mask")
 
@@ -67,6 +70,7 @@ def _token_arrays(row: DatumRow, *, padding: bool) -> Arrays:
     datum = row.datum
     mask = np.zeros(datum.loss_mask.size, bool) if padding else trained(row)
     teacher = _or_nan(datum.teacher_logprobs, mask.size)
+    rescored = _or_nan(datum.rescored_logprobs, mask.size)
     logprobs = np.where(mask, datum.sampled_logprobs, 0.0)
     advantages = np.where(mask, _or_nan(datum.advantages, mask.size), 0.0)
     return {
@@ -78,6 +82,8 @@ def _token_arrays(row: DatumRow, *, padding: bool) -> Arrays:
         "advantages_mask": mask & np.isfinite(advantages),
         "teacher_logprobs": teacher.astype(np.float32),
         "teacher_logprobs_mask": np.isfinite(teacher),
+        "rescored_logprobs": rescored.astype(np.float32),
+        "rescored_logprobs_mask": np.isfinite(rescored),
         "position_ids": np.arange(mask.size, dtype=np.int64),
     }
 

@@ -88,7 +88,7 @@ class Target:
     purpose: Literal["rl", "sft"]
     """`rl` refuses sequences without log-probabilities, or of an unknown mode unless assumed."""
     carries: frozenset[str] = frozenset()
-    """Which of advantages, teacher_logprobs, weight and routed_experts its rows hold."""
+    """Which of the columns that `offered` names its rows hold."""
     grouping: Grouping = Grouping.NONE
     schema: pa.Schema | None = None
     """Of the Parquet file that is written; JSON lines where there is none."""
@@ -133,6 +133,7 @@ def offered(row: DatumRow) -> set[str]:
         for name, there in (
             ("advantages", datum.advantages is not None),
             ("teacher_logprobs", datum.teacher_logprobs is not None),
+            ("rescored_logprobs", datum.rescored_logprobs is not None),
             ("weight", row.values["weight"] != 1.0),
             ("routed_experts", datum.routed_experts is not None),
         )
