@@ -9,7 +9,7 @@ from tests.proof.chats import Turn, chat, dataset, record
 from tests.proof.lm import LanguageModel
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.records import LogprobMode, Sampling
-from wmo_distill.scorers.compare import Verdict
+from wmo_distill.scorers.verdict import Verdict
 
 STUDENT = LanguageModel()
 

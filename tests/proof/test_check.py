@@ -13,7 +13,7 @@ from tests.proof.server import serve
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.records import LogprobMode
 from wmo_distill.scorers.check import CheckReport, check_logprobs
-from wmo_distill.scorers.compare import Verdict
+from wmo_distill.scorers.verdict import Verdict
 from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer
 from wmo_distill.scorers.scorer import Score, ScoreFault
 from wmo_distill.tokens import Ids

@@ -15,7 +15,7 @@ from wmo_distill.cli.app import app
 from wmo_distill.cli.check_logprobs import MEANINGS
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.errors import UsageError
-from wmo_distill.scorers.compare import Verdict
+from wmo_distill.scorers.verdict import Verdict
 
 STUDENT, TEACHER = LanguageModel(), LanguageModel(seed=4)
 
