@@ -102,7 +102,7 @@ class LanguageModel:
             logits = self._logits(state)
             raw = log_softmax(logits)
             drawn = processed(
-                log_softmax(penalised(logits, [*prompt, *ids], repetition, presence, frequency)),
+                log_softmax(penalised(logits, prompt, ids, repetition, presence, frequency)),
                 **filters,
             )
             token = int(rng.choice(self.vocabulary, p=np.exp(drawn)))
@@ -157,10 +157,15 @@ def processed(
 
 
 def penalised(
-    logits: Floats, before: list[int], repetition: float, presence: float, frequency: float
+    logits: Floats,
+    prompt: list[int],
+    ids: list[int],
+    repetition: float,
+    presence: float,
+    frequency: float,
 ) -> Floats:
-    """Logits with the penalties that vLLM and transformers put on tokens of the history."""
-    counts = np.bincount(before, minlength=logits.size)
-    seen = counts > 0
+    """Logits after penalties, as vLLM has them: the last two look at the completion alone."""
+    seen = np.bincount([*prompt, *ids], minlength=logits.size) > 0
+    counts = np.bincount(np.array(ids, np.int64), minlength=logits.size)
     found = np.where(seen, np.where(logits > 0, logits / repetition, logits * repetition), logits)
-    return found - presence * seen - frequency * counts
+    return found - presence * (counts > 0) - frequency * counts

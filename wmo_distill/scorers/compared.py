@@ -1,6 +1,7 @@
 """The sampled tokens of a sample of sequences: as recorded, and as scored again."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -28,6 +29,10 @@ class Compared:
     """[N, K] whether that candidate is in the sequence before this token."""
     seen: Bools
     """Whether the token itself is."""
+    top_repeats: Ints
+    """[N, K] how often that candidate is in the same call before this token."""
+    repeats: Ints
+    """How often the token itself is."""
     run: Ints
     """Which sampled run (call) the token is in, numbered over the sample."""
     sequence: Ints
@@ -66,8 +71,8 @@ def joined(pieces: Sequence[Compared]) -> Compared:
     arrays = []
     for field in fields(Compared):
         found = [getattr(piece, field.name) for piece in pieces]
-        if field.name in ("top", "top_seen"):
-            fill = -np.inf if field.name == "top" else False
+        if field.name.startswith("top"):
+            fill = -np.inf if field.name == "top" else 0
             found = [
                 np.pad(one, ((0, 0), (0, width - one.shape[1])), constant_values=fill)
                 for one in found
@@ -111,25 +116,38 @@ def compared(
             last[start + size - 1] = True
     usable &= call >= 0
     places = np.flatnonzero(usable)
-    first_at = _first_places(datum.token_ids)
     n = places.size
     rows = [] if score.top is None else [score.top[place] or () for place in places.tolist()]
     width = max((len(listed) for listed in rows), default=0)
     top = np.full((n, width), -np.inf)
-    top_seen = np.zeros((n, width), np.bool_)
-    for at, listed in enumerate(rows):
-        place = int(places[at])
-        ranked = sorted(listed, key=lambda one: -one[1])
-        top[at, : len(ranked)] = [value for _, value in ranked]
-        top_seen[at, : len(ranked)] = [first_at.get(t, place) < place for t, _ in ranked]
-    opening = datum.fragment_index == 0 and datum.segment == 0
+    top_seen, seen = np.zeros((n, width), np.bool_), np.zeros(n, np.bool_)
+    top_repeats, repeats = np.zeros((n, width), np.int64), np.zeros(n, np.int64)
     ids = datum.token_ids.tolist()
+    before: set[int] = set()
+    told = 0
+    in_call: Counter[int] = Counter()
+    for at, place in enumerate(places.tolist()):
+        before.update(ids[told:place])
+        began = place - int(offset[place])
+        in_call = Counter(ids[began:place]) if told <= began else in_call
+        if told > began:
+            in_call.update(ids[told:place])
+        told = place
+        seen[at], repeats[at] = ids[place] in before, in_call[ids[place]]
+        if rows:
+            ranked = sorted(rows[at], key=lambda one: -one[1])
+            top[at, : len(ranked)] = [value for _, value in ranked]
+            top_seen[at, : len(ranked)] = [token in before for token, _ in ranked]
+            top_repeats[at, : len(ranked)] = [in_call[token] for token, _ in ranked]
+    opening = datum.fragment_index == 0 and datum.segment == 0
     return Compared(
         datum.sampled_logprobs[places],
         score.logprobs[places],
         top,
         top_seen,
-        np.array([first_at[ids[place]] < place for place in places.tolist()], np.bool_),
+        seen,
+        top_repeats,
+        repeats,
         run + call[places],
         np.full(n, sequence),
         np.full(n, episode),
@@ -140,13 +158,6 @@ def compared(
         (call[places] == 0) & opening,
         np.full(n, version),
     )
-
-
-def _first_places(ids: Any) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for at, token in enumerate(ids.tolist()):
-        found.setdefault(token, at)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

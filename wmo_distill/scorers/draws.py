@@ -20,10 +20,12 @@ from wmo_distill.scorers.fit import FITTED, filtered, heated
 
 # In nats: a likelihood ratio that chance gives once in more than a million runs.
 SURE = 14.0
+_EACH = 5.0
 # Standard errors beyond which tokens were not drawn so.
 _FAR = 6.0
+_RARE = 4.5
 # Where engines differ a little, so large a share of tokens may be just outside a filter.
-_SLIP = 0.005
+_SLIP = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +40,19 @@ class Drawn:
     surprise: float
     """Standard errors by which the tokens are likelier than these parameters make them."""
     repeats: float
-    """Standard errors by which tokens already in the sequence come more often than that."""
+    """Standard errors by which tokens already in the sequence, or in the call, come more often
+    than that; the lower of the two."""
     departs: float
     """Mean of the same surprise, in nats a token."""
 
     @property
     def fits(self) -> bool:
-        return abs(self.surprise) < _FAR and abs(self.repeats) < _FAR
+        return abs(self.surprise) < _FAR and -_RARE < self.repeats < _FAR
 
     @property
     def penalised(self) -> bool:
         """Whether repeated tokens are too rare, as a repetition penalty makes them."""
-        return self.repeats <= -_FAR
+        return self.repeats <= -_RARE
 
 
 def drawn_by(tokens: Compared, claim: SamplingParams, *, left: float) -> Drawn:
@@ -64,13 +67,15 @@ def drawn_by(tokens: Compared, claim: SamplingParams, *, left: float) -> Drawn:
     orders = {order: _likelihood(tokens, claim, order, slip) for order in orders_of(claim)}
     claimed = max(orders, key=lambda one: orders[one])
     allowed = [one for one in orders if orders[one] > orders[claimed] - SURE]
-    gains = _gains(tokens, claim, claimed, slip, exact=exact)
-    if not gains or max(gains.values()) <= SURE:
+    # Filters move where engines differ: a gain must be worth more than the difference.
+    enough = SURE if exact else max(SURE, left * len(tokens))
+    gains = _gains(tokens, claim, claimed, slip, exact=exact, enough=enough)
+    if not gains or max(gains.values()) <= enough:
         return _drawn(tokens, claim, claimed, allowed, [])
     best = max(gains, key=lambda one: gains[one])
     near = [one for one in gains if gains[one] > gains[best] - SURE]
-    # Of parameters that the tokens hardly tell apart, the simplest, then the likeliest.
-    near.sort(key=lambda one: (one.filters, _kinds(one) != _kinds(best), -gains[one]))
+    # Each filter more must explain so much more.
+    near.sort(key=lambda one: _EACH * one.filters - gains[one])
     chosen = near[0]
     others = {_kinds(one): one for one in reversed(near) if _kinds(one) != _kinds(chosen)}
     ranked = {order: _likelihood(tokens, chosen, order, slip) for order in orders_of(chosen)}
@@ -87,7 +92,13 @@ def _kinds(params: SamplingParams) -> tuple[bool, ...]:
 
 
 def _gains(
-    tokens: Compared, claim: SamplingParams, order: FilterOrder, slip: float, *, exact: bool
+    tokens: Compared,
+    claim: SamplingParams,
+    order: FilterOrder,
+    slip: float,
+    *,
+    exact: bool,
+    enough: float,
 ) -> dict[SamplingParams, float]:
     """By how many nats other parameters explain the tokens better than the claim."""
     gains: dict[SamplingParams, float] = {}
@@ -112,7 +123,7 @@ def _gains(
     gains.pop(claim, None)
     for _ in range(3):  # a temperature and filters together
         best = max(gains, key=lambda one: gains[one])
-        if gains[best] <= SURE:
+        if gains[best] <= enough:
             break
         further = [*filtered(tokens, best)]
         if best.temperature != claim.temperature:
@@ -182,14 +193,17 @@ def _drawn(
     mean = (chances * finite).sum(axis=1)
     variance = (chances * finite**2).sum(axis=1) - mean**2
     own = tokens.rescored[inside] / params.temperature - log_sum(scaled)
-    mass = np.clip((chances * tokens.top_seen[inside]).sum(axis=1), 0.0, 1.0)
-    repeats = tokens.seen[inside] - mass
+    repeats = []
+    for listed, drawn in ((tokens.top_seen, tokens.seen), (tokens.top_repeats, tokens.repeats)):
+        expected = (chances * listed[inside]).sum(axis=1)
+        squares = (chances * listed[inside].astype(float) ** 2).sum(axis=1)
+        repeats.append(_errors((drawn[inside] - expected).sum(), (squares - expected**2).sum()))
     return Drawn(
         params,
         orders,
         others,
         _errors((own - mean).sum(), variance.sum()),
-        _errors(repeats.sum(), (mass * (1.0 - mass)).sum()),
+        min(repeats),
         float((own - mean).mean()),
     )
 

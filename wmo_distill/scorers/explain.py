@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from wmo_distill.scorers.compared import Claim, Compared
-from wmo_distill.scorers.filters import FilterOrder, Floats, SamplingParams
+from wmo_distill.scorers.filters import FilterOrder, Floats, SamplingParams, orders_of
 from wmo_distill.scorers.fit import after, best_order, fit_records
 from wmo_distill.scorers.tolerance import FEW, Tolerance, differ, limited, mean_abs
 
@@ -85,8 +85,13 @@ def _alike(a: Floats, b: Floats) -> bool:
 def _causes(
     tokens: Compared, claim: Claim, claimed: Floats, only: Cause | None
 ) -> list[Explanation]:
+    # A wrong record may come nearest to a wrong order: each is looked at.
+    several = [claimed]
+    if claim.processed:
+        several = [after(tokens, claim.params, order) for order in orders_of(claim.params)]
     found = [
-        Explanation(Cause.SHIFTED, f"a shift by {by:+d}", _shifted(tokens, claimed, by), shift=by)
+        Explanation(Cause.SHIFTED, f"a shift by {by:+d}", _shifted(tokens, values, by), shift=by)
+        for values in several
         for by in _SHIFTS
     ]
     if only is Cause.SHIFTED:
@@ -97,8 +102,10 @@ def _causes(
             heated = after(tokens, claim.params.unfiltered(), FilterOrder.TOP_K_FIRST)
             what = "values after temperature, before filters"
             found.append(Explanation(Cause.UNFILTERED, what, tokens.recorded - heated))
-    found += _units(tokens, claimed)
+    found += [one for values in several for one in _units(tokens, values)]
     found += _fillers(tokens)
+    if any(mean_abs(one.difference) < 0.02 * mean_abs(tokens.recorded - claimed) for one in found):
+        return found  # nothing that is fitted can come nearer
     fit = fit_records(tokens, claim.params)
     if fit is not None and not fit.params.plain and _far(fit.params, claim):
         _, orders = best_order(tokens, fit.params)
@@ -145,7 +152,7 @@ def _fillers(tokens: Compared) -> list[Explanation]:
         return []
     if common == 0.0 and not tokens.top.shape[1]:
         return []  # greedy sampling records 0 too, and only candidates tell whether it was
-    what = f"the constant {common:g}"
+    what = f"the constant {common + 0.0:g}"
     found = [Explanation(Cause.FILLER, what, tokens.recorded - common)]
     if common == 0.0 and (tokens.rescored >= tokens.top[:, 0] - 1e-3).mean() > 0.95:
         greedy = SamplingParams(top_k=1)

@@ -8,10 +8,12 @@ import numpy as np
 
 from wmo_distill.scorers.compared import Compared
 from wmo_distill.scorers.filters import (
+    Bools,
     FilterOrder,
     Floats,
     SamplingParams,
     at_temperature,
+    kept,
     orders_of,
     processed,
 )
@@ -31,8 +33,8 @@ _COMMON = (
     SamplingParams(temperature=1.0, top_p=0.95, top_k=40),
 )
 # Fits look at so many tokens, evenly taken; the search for a start at fewer.
-FITTED = 4000
-_SEARCHED = 400
+FITTED = 2000
+_SEARCHED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,14 @@ def after(tokens: Compared, params: SamplingParams, order: FilterOrder) -> Float
     return processed(tokens.rescored, tokens.top, params, order)
 
 
+def drawable(tokens: Compared, params: SamplingParams, order: FilterOrder) -> Bools:
+    """Which of the tokens sampling parameters let pass, as far as the listed ones tell."""
+    left = kept(tokens.top, params, order)
+    lowest = np.where(left.listed, tokens.top, np.inf).min(axis=1)
+    found: Bools = ~left.whole | (tokens.rescored >= lowest - 1e-9)
+    return found
+
+
 def best_order(tokens: Compared, params: SamplingParams) -> tuple[Fit, list[FilterOrder]]:
     """The order that comes nearest to the records, and all that are not told apart from it."""
     left = {order: tokens.recorded - after(tokens, params, order) for order in orders_of(params)}
@@ -65,35 +75,47 @@ def fit_records(tokens: Compared, start: SamplingParams) -> Fit | None:
     """
     if not tokens.top.shape[1]:
         return None
-    some, few = tokens.thinned(FITTED), tokens.thinned(_SEARCHED)
+    few, some = tokens.thinned(_SEARCHED), tokens.thinned(FITTED)
     starts = [SamplingParams(), start, *_COMMON]
-    starts += [SamplingParams(temperature=float(t)) for t in _COARSE]
-    best = _nearest(few, [*starts, *[one for s in starts for one in filtered(few, s, coarse=True)]])
-    for at in (few, few, some):  # temperature and filters in turn
-        for _ in range(2):
-            best = _nearest(at, [best.params, *heated(best.params)])
-            best = _nearest(at, [best.params, *filtered(at, best.params)])
+    starts += [at_temperature(one, t) for t in _COARSE for one in {SamplingParams(), start}]
+    best = _nearest(few, starts)
+    for base in (SamplingParams(), start):
+        best = _nearest(few, [best.params, *filtered(few, base, coarse=True)])
+    plain = mean_abs(few.recorded - few.rescored)
+    for at in (few, few, some):
+        if at is some and best.left > 0.5 * plain:
+            break  # it explains too little to be looked at closely
+        before = best.left
+        for _ in range(2):  # temperature and filters in turn
+            best = _nearest(at, [best.params, *heated(best.params)], best.order)
+            best = _nearest(at, [best.params, *filtered(at, best.params)], best.order)
         best = _nearest(at, [best.params, *_finer(best.params)])
+        if at is few and best.left > 0.9 * before:
+            break
     if best.left == math.inf:
         return None
     found, _ = best_order(tokens, best.params)
     return found
 
 
-def _nearest(tokens: Compared, among: Iterable[SamplingParams]) -> Fit:
+def _nearest(
+    tokens: Compared, among: Iterable[SamplingParams], order: FilterOrder | None = None
+) -> Fit:
+    """The nearest of some parameters, in any order of filters or the one given."""
     found = Fit(SamplingParams(), FilterOrder.TOP_K_FIRST, math.inf)
     sure = tokens.recorded.min() > -1e-3
     for params in among:
         if params.top_k == 1 and not sure:
             continue  # all greedy records are 0
-        for order in orders_of(params):
-            values = after(tokens, params, order)
+        orders = orders_of(params)
+        for one in orders if order is None else [order if order in orders else orders[0]]:
+            values = after(tokens, params, one)
             if np.isfinite(values).sum() < max(FEW, values.size // 2):
                 continue
             left = mean_abs(tokens.recorded - values)
             simpler = params.filters < found.params.filters
             if left < found.left - 1e-12 or (simpler and left <= found.left + 1e-12):
-                found = Fit(params, order, left)
+                found = Fit(params, one, left)
     return found
 
 

@@ -19,13 +19,14 @@ class Uneven:
     good: list[int]
     bad: list[int]
     between: list[int]
-    comparable: bool
-    """Whether the good ones' tokens are about as unsure: a sure model agrees with anything."""
+    apart: bool
+    """Whether a gap is between good and bad, and the good ones' tokens are about as unsure: a sure
+    model agrees with anything."""
 
     @property
     def decided(self) -> bool:
         parts = len(self.good) + len(self.bad) + len(self.between)
-        return bool(self.good and self.bad and self.comparable and len(self.between) <= 0.1 * parts)
+        return bool(self.good and self.bad and self.apart and len(self.between) <= 0.1 * parts)
 
 
 def uneven(
@@ -33,22 +34,24 @@ def uneven(
 ) -> Uneven:
     """Parts of at least `few` tokens, by how far they are off; single values do not count."""
     found: dict[str, list[int]] = {"good": [], "bad": [], "between": []}
+    lefts: dict[str, list[float]] = {"good": [], "bad": [], "between": []}
     for name in np.unique(part).tolist():
         own = difference[(part == name) & np.isfinite(difference)]
         if own.size < few:
             continue
         left = trimmed(own)
-        if left > _BAD * tolerance.mean or (
-            left > tolerance.mean and outside(own) > max(0.1, 5 * tolerance.outside)
-        ):
-            found["bad"].append(int(name))
-        else:
-            found["good" if mean_abs(own) <= tolerance.mean else "between"].append(int(name))
+        many = outside(own) > max(0.1, 5 * tolerance.outside)
+        kind = "good" if mean_abs(own) <= tolerance.mean else "between"
+        if left > _BAD * tolerance.mean or (left > tolerance.mean and many):
+            kind = "bad"
+        found[kind].append(int(name))
+        lefts[kind].append(mean_abs(own))
     unsure = [
         -float(tokens.rescored[np.isin(part, found[kind])].mean()) if found[kind] else 0.0
         for kind in ("good", "bad")
     ]
-    return Uneven(**found, comparable=unsure[0] >= 0.5 * unsure[1])
+    gap = 3.0 * max(lefts["good"], default=0.0) <= min(lefts["bad"], default=0.0)
+    return Uneven(**found, apart=gap and unsure[0] >= 0.5 * unsure[1])
 
 
 @dataclass(frozen=True, slots=True)

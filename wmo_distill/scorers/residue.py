@@ -10,7 +10,7 @@ import numpy as np
 
 from wmo_distill.scorers.compared import Claim, Compared
 from wmo_distill.scorers.filters import Bools, Floats
-from wmo_distill.scorers.fit import fit_records
+from wmo_distill.scorers.fit import best_order, drawable, fit_records
 from wmo_distill.scorers.parts import uneven
 from wmo_distill.scorers.tolerance import FEW, Tolerance, limited, mean_abs
 
@@ -60,6 +60,10 @@ def unlike(tokens: Compared, claim: Claim, difference: Floats) -> list[str]:
     if not claim.processed and not claim.params.plain:
         slack = 0.1  # drawn after filters, recorded before: only about 1
         ratio = ratio ** (1.0 / claim.params.temperature)
+    if claim.processed and claim.params.filters:
+        slack = 0.15  # the two filters need not keep the same tokens
+        order = best_order(tokens, claim.params)[0].order
+        ratio = np.where(drawable(tokens, claim.params, order), ratio, 0.0)
     groups = [known, *_by_sureness(tokens, known)]
     if any(_far(ratio[group] - 1.0, 4.5, slack) for group in groups):
         found.append(
@@ -79,12 +83,19 @@ def unlike(tokens: Compared, claim: Claim, difference: Floats) -> list[str]:
                 "tokens already in the sequence were recorded as less likely than others: a "
                 "repetition, presence or frequency penalty"
             )
+    sure, doubtful = known & (tokens.rescored > -0.3), known & (tokens.rescored < -2.0)
+    if min(sure.sum(), doubtful.sum()) >= FEW and not (claim.processed and claim.params.filters):
+        if mean_abs(difference[sure]) > 0.65 * mean_abs(difference[doubtful]):
+            found.append(
+                "differences are as large at sure tokens as at others: noise in the values"
+            )
     unsure = known & (tokens.rescored < -0.5)
     same = np.abs(difference[unsure]) < 0.02 * np.abs(difference[unsure]).mean()
     if unsure.sum() >= FEW and same.mean() > 0.3:
         found.append(f"{same.mean():.0%} of the unsure tokens agree exactly")
-    zeros = (tokens.recorded == 0.0) & (tokens.rescored < -0.1)
-    if zeros.mean() > 0.02:
+    zeros = (tokens.recorded == 0.0) & (difference > 0.1)
+    # After a filter a token may be the only one left, by one model and not by the other.
+    if zeros.mean() > 0.02 and not (claim.processed and claim.params.filters):
         found.append(f"{zeros.mean():.0%} of the recorded values are 0 where the model is not sure")
     return found
 

@@ -146,7 +146,7 @@ def _of_draws(
         orders = tuple(drawn.orders)
     told = orders if drawn.params.filters else ()
     if drawn.params == claim.params:
-        if drawn.fits or (abs(drawn.departs) <= max(0.01, left) and abs(drawn.repeats) < 6.0):
+        if drawn.fits or (abs(drawn.departs) <= max(0.01, left) and not drawn.penalised):
             return Finding(Verdict.AGREES, orders=told, drawn=drawn)
         if drawn.penalised and abs(drawn.surprise) < 2.0 * abs(drawn.repeats):
             return Finding(Verdict.PENALTY, clues=(_rare(drawn),), drawn=drawn)
