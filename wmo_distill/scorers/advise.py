@@ -4,8 +4,9 @@ import numpy as np
 
 from wmo_distill.scorers.compared import Claim, Compared
 from wmo_distill.scorers.draws import resolution
+from wmo_distill.scorers.fault import claimed_values
 from wmo_distill.scorers.residue import listed_share
-from wmo_distill.scorers.verdict import Finding, Verdict, claimed_values
+from wmo_distill.scorers.verdict import Finding, Verdict
 
 ACTIONS = {
     Verdict.AGREES: "nothing to do: the recorded log-probabilities are this model's, as far as can "
@@ -76,9 +77,11 @@ def cannot_tell(finding: Finding, tokens: Compared, claim: Claim, top_k: int) ->
             f"a temperature within {apart:.2g} of {claim.params.temperature:g}, or a filter that "
             f"cuts less than {mass:.2g} of the mass: raise --sample to tell"
         )
-    drawn = finding.drawn
-    if drawn is None or len(tokens) < 300:
-        found.append("a weak repetition, presence or frequency penalty: too few tokens")
+    if finding.drawn is not None:
+        found.append(
+            "a repetition, presence or frequency penalty that makes repeated tokens less than "
+            f"{finding.drawn.rarest:.0%} rarer"
+        )
     if len(finding.orders) > 1:
         orders = ", ".join(finding.orders)
         found.append(f"in which order the filters were applied: {orders} fit alike")

@@ -1,9 +1,9 @@
 """A sample of sequences scored again by the student's own server, and compared with the records."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from wmo_distill.scorers.compared import (
     implausible,
     joined,
 )
+from wmo_distill.scorers.fault import claimed_values, find_fault
 from wmo_distill.scorers.report import (
     CheckReport,
     by_name,
@@ -31,9 +32,16 @@ from wmo_distill.scorers.report import (
 )
 from wmo_distill.scorers.residue import listed_share
 from wmo_distill.scorers.run import ScoreParts, one_score, refuse_other_tokenizer
+from wmo_distill.scorers.sample import (
+    episode_name,
+    episode_names,
+    sampled_rows,
+    version_name,
+    version_names,
+)
 from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer
 from wmo_distill.scorers.tolerance import Noise, Tolerance, step_of
-from wmo_distill.scorers.verdict import Finding, Verdict, claimed_values, find_fault
+from wmo_distill.scorers.verdict import Finding, Verdict
 
 # More candidates are asked for where fewer do not tell: this many times more, up to so many, for
 # the shortest sequences, up to so many candidates in all.
@@ -78,7 +86,7 @@ def check_logprobs(
     re-scored sequences are kept there, a `ScoreCache`, under `name`. UsageError for datums with
     nothing to check, DistillError where nothing could be scored.
     """
-    rows = _sample(iter_datums(datums), sample, seed)
+    rows = sampled_rows(iter_datums(datums), sample, seed)
     if not rows:
         raise UsageError(
             f"{datums}: expected sequences with log-probabilities, found none; "
@@ -106,7 +114,9 @@ def check_logprobs(
     allowed = noise.tolerance
     step = step_of(tokens.recorded)
     mean = allowed.mean if tolerance is None else tolerance
-    allowed = Tolerance(mean + (step or 0.0) / 2.0, allowed.outside)
+    if step is not None and step < 1.0:
+        mean += step / 4.0  # what rounding adds on average
+    allowed = Tolerance(mean, allowed.outside)
     finding = find_fault(tokens, claim, allowed)
     while top_k and _more_may_tell(finding, tokens, claim) and top_k < _MOST_CANDIDATES:
         chosen, wider = asking.more(answers, min(_MORE * top_k, _MOST_CANDIDATES))
@@ -212,8 +222,8 @@ class _Asking:
                         score,
                         sequence=number,
                         run=runs[number],
-                        episode=episodes.index(_episode(row)),
-                        version=versions.index(_version(row)) if _version(row) else -1,
+                        episode=episodes.index(episode_name(row)),
+                        version=versions.index(version_name(row)) if version_name(row) else -1,
                     )
                     if parts is not None:
                         parts.add(row.values["datum_id"], score)
@@ -271,56 +281,3 @@ def _report(finding: Finding, tokens: Compared, rows: list[DatumRow], claim: Cla
         worst_episodes=worst(shown, tokens.episode, episodes),
         episodes=[episodes[one] for one in finding.episodes],
     )
-
-
-def episode_names(rows: list[DatumRow]) -> list[str]:
-    """Of the sample, each once, in order."""
-    return list(dict.fromkeys(map(_episode, rows)))
-
-
-def _episode(row: DatumRow) -> str:
-    return str(row.values["episode_id"])
-
-
-def version_names(rows: list[DatumRow]) -> list[str]:
-    """The policy versions and training steps of the sample, each once, sorted."""
-    return sorted({one for one in map(_version, rows) if one})
-
-
-def _version(row: DatumRow) -> str:
-    """The row's policy version and training step, empty where neither is recorded."""
-    version, step = row.values["policy_version"], row.values["train_step"]
-    parts = [] if version is None else [str(version)]
-    parts += [] if step is None else [f"step {step}"]
-    return ", ".join(parts)
-
-
-def _sample(rows: Iterator[DatumRow], n: int, seed: int) -> list[DatumRow]:
-    """n rows with a trained, recorded token, each as likely as any other, in their order."""
-    rng = np.random.default_rng(seed)
-    kept: list[tuple[int, DatumRow]] = []
-    seen = 0
-    for number, row in enumerate(rows):
-        if row.datum.token_ids.size < 2 or not comparable(row).any():
-            continue
-        seen += 1
-        if len(kept) < n:
-            kept.append((number, _own(row)))
-        elif (place := int(rng.integers(0, seen))) < n:
-            kept[place] = number, _own(row)
-    return [row for _, row in sorted(kept, key=lambda one: one[0])]
-
-
-def _own(row: DatumRow) -> DatumRow:
-    """The row with arrays of its own: views would keep its whole row group in memory."""
-    datum = row.datum
-    own = replace(
-        datum,
-        token_ids=datum.token_ids.copy(),
-        loss_mask=datum.loss_mask.copy(),
-        sampled_logprobs=datum.sampled_logprobs.copy(),
-        advantages=None,
-        teacher_logprobs=None,
-        routed_experts=None,
-    )
-    return DatumRow(own, row.values)

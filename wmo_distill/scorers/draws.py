@@ -44,6 +44,8 @@ class Drawn:
     than that; the lower of the two."""
     departs: float
     """Mean of the same surprise, in nats a token."""
+    rarest: float = 1.0
+    """By what share repeated tokens must be rarer for it to be seen."""
 
     @property
     def fits(self) -> bool:
@@ -105,9 +107,9 @@ def _gains(
 
     def weigh(among: list[SamplingParams], base: float, *, conditional: bool) -> None:
         for one in among:
-            gain = max(
-                _likelihood(tokens, one, by, slip, conditional=conditional) for by in orders_of(one)
-            )
+            orders = orders_of(one)
+            by = order if order in orders else orders[0]
+            gain = _likelihood(tokens, one, by, slip, conditional=conditional)
             gains[one] = max(gain - base, gains.get(one, -math.inf))
 
     listed = _likelihood(tokens, claim, order, slip, conditional=True)
@@ -193,11 +195,15 @@ def _drawn(
     mean = (chances * finite).sum(axis=1)
     variance = (chances * finite**2).sum(axis=1) - mean**2
     own = tokens.rescored[inside] / params.temperature - log_sum(scaled)
-    repeats = []
+    repeats, expected_repeats = [], []
     for listed, drawn in ((tokens.top_seen, tokens.seen), (tokens.top_repeats, tokens.repeats)):
         expected = (chances * listed[inside]).sum(axis=1)
         squares = (chances * listed[inside].astype(float) ** 2).sum(axis=1)
-        repeats.append(_errors((drawn[inside] - expected).sum(), (squares - expected**2).sum()))
+        variance_of_it = float((squares - expected**2).sum())
+        repeats.append(_errors((drawn[inside] - expected).sum(), variance_of_it))
+        expected_repeats.append(
+            _RARE * math.sqrt(max(variance_of_it, 1.0)) / max(float(expected.sum()), 1e-9)
+        )
     return Drawn(
         params,
         orders,
@@ -205,6 +211,7 @@ def _drawn(
         _errors((own - mean).sum(), variance.sum()),
         min(repeats),
         float((own - mean).mean()),
+        min(1.0, *expected_repeats),
     )
 
 

@@ -116,7 +116,7 @@ def _causes(
                 f"values after {fit.params}",
                 tokens.recorded - values,
                 fit.params,
-                tuple(orders) if fit.params.filters else (),
+                tuple(orders) if len(orders_of(fit.params)) > 1 else (),
             )
         )
     return found
@@ -156,9 +156,8 @@ def _fillers(tokens: Compared) -> list[Explanation]:
     found = [Explanation(Cause.FILLER, what, tokens.recorded - common)]
     if common == 0.0 and (tokens.rescored >= tokens.top[:, 0] - 1e-3).mean() > 0.95:
         greedy = SamplingParams(top_k=1)
-        orders = (FilterOrder.TOP_K_FIRST,)
         values = tokens.recorded.copy()
-        found.append(Explanation(Cause.FITTED, "greedy sampling", values, greedy, orders))
+        found.append(Explanation(Cause.FITTED, "greedy sampling", values, greedy))
     return found
 
 

@@ -74,12 +74,28 @@ class FilterOrder(StrEnum):
     """Each filter on the whole distribution, then temperature: mlx-lm (mlx_lm/sample_utils.py)."""
 
     @property
+    def meaning(self) -> str:
+        """In words, with the engines that do so."""
+        return _MEANINGS[self]
+
+    @property
     def heats_last(self) -> bool:
         return self in (FilterOrder.TEMPERATURE_LAST, FilterOrder.JOINT_TEMPERATURE_LAST)
 
     @property
     def joint(self) -> bool:
         return self in (FilterOrder.JOINT, FilterOrder.JOINT_TEMPERATURE_LAST)
+
+
+_MEANINGS = {
+    FilterOrder.TOP_K_FIRST: "temperature, min-p, top-k, then top-p of what is left (vLLM)",
+    FilterOrder.MIN_P_LAST: "temperature, top-k, top-p of what is left, then min-p (transformers)",
+    FilterOrder.JOINT: "temperature, then each filter on the whole distribution (SGLang)",
+    FilterOrder.TEMPERATURE_LAST: "top-k, top-p of what is left, min-p, then temperature "
+    "(llama.cpp)",
+    FilterOrder.JOINT_TEMPERATURE_LAST: "each filter on the whole distribution, then temperature "
+    "(mlx-lm)",
+}
 
 
 def orders_of(params: SamplingParams) -> list[FilterOrder]:

@@ -12,7 +12,7 @@ from wmo_distill.scorers.compared import Claim, Compared
 from wmo_distill.scorers.filters import Bools, Floats
 from wmo_distill.scorers.fit import best_order, drawable, fit_records
 from wmo_distill.scorers.parts import uneven
-from wmo_distill.scorers.tolerance import FEW, Tolerance, limited, mean_abs
+from wmo_distill.scorers.tolerance import FEW, Tolerance, limited, mean_abs, step_of
 
 # Below this share of the mass of most tokens, candidates rule out no temperature.
 _ENOUGH = 0.01
@@ -31,6 +31,8 @@ def objections(
         fit = fit_records(tokens, claim.params)
         if fit is not None and not fit.params.plain and fit.left < 0.5 * mean_abs(difference):
             found.append(f"{fit.params} explains a part of it")
+    if step_of(tokens.recorded) == 1.0:
+        found.append("the recorded values are whole numbers")
     found += unlike(tokens, claim, difference)
     early, late = _ends(tokens, difference)
     if late < 0.8 * early:
@@ -56,7 +58,7 @@ def unlike(tokens: Compared, claim: Claim, difference: Floats) -> list[str]:
     if known.sum() < FEW:
         return ["too few tokens"]
     ratio = np.exp(-np.clip(difference, -5.0, 5.0))
-    slack = 0.02
+    slack = 0.005
     if not claim.processed and not claim.params.plain:
         slack = 0.1  # drawn after filters, recorded before: only about 1
         ratio = ratio ** (1.0 / claim.params.temperature)
@@ -65,30 +67,26 @@ def unlike(tokens: Compared, claim: Claim, difference: Floats) -> list[str]:
         order = best_order(tokens, claim.params)[0].order
         ratio = np.where(drawable(tokens, claim.params, order), ratio, 0.0)
     groups = [known, *_by_sureness(tokens, known)]
-    if any(_far(ratio[group] - 1.0, 4.5, slack) for group in groups):
+    far = [_far(ratio[group] - 1.0, 4.5 if at else 3.0, slack) for at, group in enumerate(groups)]
+    if any(far):
         found.append(
             "probability ratios do not average to 1, as they do for tokens drawn from the recorded "
             "probabilities"
         )
     if limited(difference).mean() < -0.01:
         found.append("the recorded values are lower than the rescored")
-    seen, new = known & tokens.seen, known & ~tokens.seen
-    if min(seen.sum(), new.sum()) >= FEW:
-        apart = difference[seen].mean() - difference[new].mean()
-        error = math.sqrt(
-            difference[seen].var() / seen.sum() + difference[new].var() / new.sum() + 1e-18
-        )
-        if abs(apart) > 4.0 * error and apart < 0.0:
+    for seen in (tokens.seen, tokens.repeats > 0):
+        if _lower(difference[known & seen], difference[known & ~seen]):
             found.append(
-                "tokens already in the sequence were recorded as less likely than others: a "
-                "repetition, presence or frequency penalty"
+                "repeated tokens were recorded as less likely than others: a repetition, presence "
+                "or frequency penalty"
             )
+            break
     sure, doubtful = known & (tokens.rescored > -0.3), known & (tokens.rescored < -2.0)
-    if min(sure.sum(), doubtful.sum()) >= FEW and not (claim.processed and claim.params.filters):
-        if mean_abs(difference[sure]) > 0.65 * mean_abs(difference[doubtful]):
-            found.append(
-                "differences are as large at sure tokens as at others: noise in the values"
-            )
+    filters = claim.processed and claim.params.filters
+    if min(sure.sum(), doubtful.sum()) >= FEW and not filters:
+        alike = mean_abs(difference[sure]) > 0.65 * mean_abs(difference[doubtful])
+        found += ["sure tokens differ as much as others do: noise in the values"] if alike else []
     unsure = known & (tokens.rescored < -0.5)
     same = np.abs(difference[unsure]) < 0.02 * np.abs(difference[unsure]).mean()
     if unsure.sum() >= FEW and same.mean() > 0.3:
@@ -98,6 +96,14 @@ def unlike(tokens: Compared, claim: Claim, difference: Floats) -> list[str]:
     if zeros.mean() > 0.02 and not (claim.processed and claim.params.filters):
         found.append(f"{zeros.mean():.0%} of the recorded values are 0 where the model is not sure")
     return found
+
+
+def _lower(some: Floats, others: Floats) -> bool:
+    """Whether some values are surely lower than others on average."""
+    if some.size < 10 or others.size < 10:
+        return False
+    error = math.sqrt(some.var() / some.size + others.var() / others.size + 1e-18)
+    return bool(some.mean() - others.mean() < -3.0 * error)
 
 
 def listed_share(tokens: Compared) -> float:

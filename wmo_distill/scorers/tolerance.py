@@ -97,14 +97,14 @@ def k3(difference: Floats) -> float | None:
 
 
 def step_of(values: Floats) -> float | None:
-    """The decimal step that values were rounded to, 0.1 ... 1e-4; None for finer ones.
+    """The decimal step that values were rounded to, 1, 0.1 ... 1e-4; None for finer ones.
 
     Example: -0.25, -1.5 and -0.75 give 0.01. Sure tokens may be 0 whatever the step.
     """
     some = values[values != 0.0][:5000]
     if some.size < FEW:
         return None
-    for digits in (1, 2, 3, 4):
+    for digits in (0, 1, 2, 3, 4):
         if np.abs(some * 10.0**digits - np.round(some * 10.0**digits)).max() < 1e-6 * 10.0**digits:
             return float(10.0**-digits)
     return None
