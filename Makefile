@@ -60,7 +60,8 @@ test: $(VENV)/dev
 	@cd $(HERE) && $(VENV)/bin/python -m pytest -q
 
 test-trainers: $(TRAINERS)/done
-	@cd $(HERE) && $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train
+	@cd $(HERE) && CLEAN_RUNS=200 $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train \
+		tests/proof/test_generate.py
 
 shards: $(VENV)/run
 	@test -n "$(TRIALS)" || { echo "make shards: TRIALS is empty; expected a directory of trials:" \
@@ -76,8 +77,8 @@ bench: $(BENCH_VENV)/done $(REFERENCE)/done
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
 
 fuzz: $(VENV)/dev
-	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q \
-		tests/sources/test_documents.py tests/trials/test_damage.py
+	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) CLEAN_RUNS=200 $(VENV)/bin/python -m pytest -q \
+		tests/sources/test_documents.py tests/trials/test_damage.py tests/proof/test_settings.py
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(TRAINERS) $(HERE)/demo

@@ -5,14 +5,16 @@ from pathlib import Path
 
 from tests.proof.faults import PLANTED, STUDENT, datums, sampled
 from tests.proof.server import serve
-from wmo_distill.scorers.check import CheckReport, check_logprobs
+from wmo_distill.scorers.check import check_logprobs
 from wmo_distill.scorers.http import Endpoint, VllmScorer
+from wmo_distill.scorers.report import CheckReport
 
 
 def line(name: str, report: CheckReport) -> str:
-    told = report.fitted or (f"by {report.shift:+d}" if report.shift else "")
+    said = report.fitted or (f"by {report.shift:+d}" if report.shift else "")
+    said = said or " ".join(report.episodes)
     difference = f"{report.mean_abs_difference:.3f}"
-    return f"{name:<43}{difference:>10}  {report.verdict:<12}{told}".rstrip()
+    return f"{name:<43}{difference:>10}  {report.verdict:<14}{said}".rstrip()
 
 
 def main() -> None:

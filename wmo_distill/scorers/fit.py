@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,7 +35,7 @@ _COMMON = (
 )
 # Fits look at so many tokens, evenly taken; the search for a start at fewer.
 FITTED = 2000
-_SEARCHED = 200
+_SEARCHED = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ def best_order(tokens: Compared, params: SamplingParams) -> tuple[Fit, list[Filt
     return Fit(params, best, mean_abs(left[best])), same
 
 
+@lru_cache(maxsize=2)  # one question, whether it names a fault or only speaks against another
 def fit_records(tokens: Compared, start: SamplingParams) -> Fit | None:
     """The parameters after which the rescored tokens come nearest to the records.
 
@@ -78,24 +80,35 @@ def fit_records(tokens: Compared, start: SamplingParams) -> Fit | None:
     few, some = tokens.thinned(_SEARCHED), tokens.thinned(FITTED)
     starts = [SamplingParams(), start, *_COMMON]
     starts += [at_temperature(one, t) for t in _COARSE for one in {SamplingParams(), start}]
-    best = _nearest(few, starts)
-    for base in (SamplingParams(), start):
-        best = _nearest(few, [best.params, *filtered(few, base, coarse=True)])
+    # Two starts, since one may end where no small step leads further.
+    some_start = _nearest(few, starts)
+    some_start = _nearest(few, [some_start.params, *filtered(few, start, coarse=True)])
+    single = _nearest(few, filtered(few, SamplingParams()))
+    best = min((_polished(few, some, one) for one in (some_start, single)), key=_left)
+    if best.left == math.inf:
+        return None
+    found, _ = best_order(tokens, best.params)
+    return found
+
+
+def _polished(few: Compared, some: Compared, best: Fit) -> Fit:
+    """The parameters that temperature and filters, changed in turn, lead to."""
     plain = mean_abs(few.recorded - few.rescored)
     for at in (few, few, some):
         if at is some and best.left > 0.5 * plain:
             break  # it explains too little to be looked at closely
         before = best.left
-        for _ in range(2):  # temperature and filters in turn
+        for _ in range(2):
             best = _nearest(at, [best.params, *heated(best.params)], best.order)
             best = _nearest(at, [best.params, *filtered(at, best.params)], best.order)
         best = _nearest(at, [best.params, *_finer(best.params)])
         if at is few and best.left > 0.9 * before:
             break
-    if best.left == math.inf:
-        return None
-    found, _ = best_order(tokens, best.params)
-    return found
+    return best
+
+
+def _left(fit: Fit) -> float:
+    return fit.left
 
 
 def _nearest(
