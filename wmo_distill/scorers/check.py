@@ -148,6 +148,8 @@ def _more_may_tell(finding: Finding, tokens: Compared, claim: Claim) -> bool:
         return False
     if finding.verdict in (Verdict.UNTOLD, Verdict.WEIGHTS):
         return True
+    if finding.params is not None and finding.drawn is None:
+        return True  # fitted to the tokens that are told: others may be nearer
     claimed, _ = claimed_values(tokens, claim)
     return bool(finding.verdict is Verdict.AGREES and np.isfinite(claimed).mean() < 0.5)
 

@@ -93,7 +93,7 @@ def k3(difference: Floats) -> float | None:
     Schulman, "Approximating KL Divergence" (2020), k3; each d is limited to 5 nats.
     """
     known = limited(difference)
-    return float((np.exp(-known) - 1.0 + known).mean()) if known.size else None
+    return max(0.0, float((np.exp(-known) - 1.0 + known).mean())) if known.size else None
 
 
 def step_of(values: Floats) -> float | None:
