@@ -22,6 +22,8 @@ from wmo_distill.scorers.compared import (
     joined,
 )
 from wmo_distill.scorers.fault import claimed_values, find_fault
+from wmo_distill.scorers.filters import FilterOrder
+from wmo_distill.scorers.fit import after
 from wmo_distill.scorers.report import (
     CheckReport,
     by_name,
@@ -149,7 +151,9 @@ def _more_may_tell(finding: Finding, tokens: Compared, claim: Claim) -> bool:
     if finding.verdict in (Verdict.UNTOLD, Verdict.WEIGHTS):
         return True
     if finding.params is not None and finding.drawn is None:
-        return True  # fitted to the tokens that are told: others may be nearer
+        # Fitted to the tokens that are told: where many are not, others may be nearer.
+        orders = finding.orders or (FilterOrder.TOP_K_FIRST,)
+        return bool(np.isfinite(after(tokens, finding.params, orders[0])).mean() < 0.9)
     claimed, _ = claimed_values(tokens, claim)
     return bool(finding.verdict is Verdict.AGREES and np.isfinite(claimed).mean() < 0.5)
 

@@ -16,8 +16,10 @@ from wmo_distill.scorers.filters import (
     orders_of,
     unlisted,
 )
-from wmo_distill.scorers.fit import FITTED, filtered, heated
+from wmo_distill.scorers.fit import filtered, heated
 
+# Draws are judged by so many tokens, evenly taken.
+_JUDGED = 2000
 # In nats: a likelihood ratio that chance gives once in more than a million runs.
 SURE = 14.0
 _EACH = 5.0
@@ -63,7 +65,7 @@ def drawn_by(tokens: Compared, claim: SamplingParams, *, left: float) -> Drawn:
     `left` is the mean difference of the records, in nats: unless it is next to nothing, a
     temperature that differs little is a model that does.
     """
-    tokens = tokens.thinned(FITTED)
+    tokens = tokens.thinned(_JUDGED)
     exact = left < 1e-3
     slip = min(max(10.0 * left, 1e-9), _SLIP)
     orders = {order: _likelihood(tokens, claim, order, slip) for order in orders_of(claim)}
@@ -223,7 +225,7 @@ def resolution(tokens: Compared, params: SamplingParams) -> tuple[float, float] 
     """What `drawn_by` could have told: a temperature this far off, a filter that cuts this mass."""
     if not tokens.top.shape[1] or not len(tokens):
         return None
-    tokens = tokens.thinned(FITTED)
+    tokens = tokens.thinned(_JUDGED)
     left = kept(tokens.top, params, orders_of(params)[0])
     scaled = np.where(left.listed, tokens.top / params.temperature, -np.inf)
     logs = scaled - log_sum(scaled)[:, None]

@@ -34,7 +34,7 @@ _COMMON = (
     SamplingParams(temperature=1.0, top_p=0.95, top_k=40),
 )
 # Fits look at so many tokens, evenly taken; the search for a start at fewer.
-FITTED = 2000
+FITTED = 1000
 _SEARCHED = 120
 
 
