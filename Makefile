@@ -60,7 +60,8 @@ test: $(VENV)/dev
 	@cd $(HERE) && $(VENV)/bin/python -m pytest -q
 
 test-trainers: $(TRAINERS)/done
-	@cd $(HERE) && $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train
+	@cd $(HERE) && CLEAN_RUNS=200 $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train \
+		tests/proof/test_generate.py
 
 shards: $(VENV)/run
 	@test -n "$(TRIALS)" || { echo "make shards: TRIALS is empty; expected a directory of trials:" \
@@ -77,6 +78,7 @@ bench: $(BENCH_VENV)/done $(REFERENCE)/done
 
 fuzz: $(VENV)/dev
 	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q -m hypothesis tests
+	@cd $(HERE) && CLEAN_RUNS=200 $(VENV)/bin/python -m pytest -q tests/proof/test_settings.py
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(TRAINERS) $(HERE)/demo
