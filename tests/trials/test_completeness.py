@@ -276,3 +276,37 @@ class TestSchemaVersion:
         assert {Issue.RESULT_MISSING, Issue.RESULT_VERSION_UNKNOWN, Issue.CONFIG_UNREADABLE} <= set(
             record.issues
         )
+
+
+@pytest.mark.parametrize(
+    ("counted", "verdict"),
+    [(0, Completeness.SILENT), (3, Completeness.INCOMPLETE), (None, Completeness.INCOMPLETE)],
+)
+def test_an_answer_of_no_tokens_is_not_a_lost_one(
+    tmp_path: Path, counted: int | None, verdict: Completeness
+) -> None:
+    """Harbor leaves out the ids of both; the count of tokens tells them apart."""
+    prompts, sampled = [[1], [1, 2, 3], [1, 2, 3, 4]], [[2], None, [5]]
+    steps = []
+    for prompt, ids in zip(prompts, sampled, strict=True):
+        metrics: dict[str, Any] = {"prompt_token_ids": prompt}
+        if ids is None:
+            metrics |= {} if counted is None else {"completion_tokens": counted}
+        else:
+            metrics |= {
+                "completion_tokens": 1, "completion_token_ids": ids, "logprobs": [-1.0],
+            }  # fmt: skip
+        steps.append({"source": "agent", "message": "Analysis: x", "metrics": metrics})
+    kept = [ids for ids in sampled if ids is not None]
+    details = {
+        "prompt_token_ids": prompts, "completion_token_ids": kept, "logprobs": [[-1.0]] * 2,
+    }  # fmt: skip
+    result = {
+        "id": "t", "trial_name": "t", "config": {"trial_name": "t"},
+        "agent_result": {"rollout_details": [details], "metadata": {"n_episodes": 3}},
+    }  # fmt: skip
+    (tmp_path / "t/agent").mkdir(parents=True)
+    (tmp_path / "t/result.json").write_text(json.dumps(result))
+    document = {"schema_version": "ATIF-v1.8", "steps": steps}
+    (tmp_path / "t/agent/trajectory.json").write_text(json.dumps(document))
+    assert read(tmp_path / "t").completeness is verdict

@@ -28,8 +28,8 @@ class AgentStep(NamedTuple):
     prompt: IdRow = MISSING_IDS
     completion: IdRow = MISSING_IDS
     logprobs: LogprobRow = MISSING_LOGPROBS
-    billed: int = 0
-    """Sampled tokens that the provider counted, with or without ids."""
+    billed: int | None = None
+    """Sampled tokens that the provider counted, with or without ids; None where not recorded."""
     timestamp: Any = None
     """As recorded: when the step was over."""
 
@@ -223,7 +223,7 @@ def _agent_step(step: Mapping[str, Any], text: str, raw: bool, parser: str | Non
         prompt=prompt if isinstance(prompt, IdRow) else MISSING_IDS,
         completion=completion if isinstance(completion, IdRow) else MISSING_IDS,
         logprobs=logprobs if isinstance(logprobs, LogprobRow) else MISSING_LOGPROBS,
-        billed=billed if type(billed) is int else 0,
+        billed=billed if type(billed) is int else None,
         timestamp=step.get("timestamp"),
     )
 

@@ -33,8 +33,7 @@ _CUT_OFF = ("length", "max_tokens")
 # is context in later prompts. `call_without_evidence` costs a whole chat and leaves none.
 _HOLES = frozenset((
     Issue.PROMPT_MISSING, Issue.PROMPT_EMPTY, Issue.PROMPT_DAMAGED, Issue.CALL_UNPLACED,
-    Issue.CALL_NOT_SALVAGED, Issue.COMPLETION_MISSING, Issue.COMPLETION_DAMAGED,
-    Issue.SINK_TORN_LINE,
+    Issue.CALL_NOT_SALVAGED, Issue.COMPLETION_DAMAGED, Issue.SINK_TORN_LINE,
 ))  # fmt: skip
 
 
@@ -74,8 +73,7 @@ def account_of(evidence: CallEvidence) -> CallAccount:
         *[Issue.CALLS_BEYOND_TURNS] * _beyond(evidence),
         *_outside(evidence),
     ]
-    holes = not _HOLES.isdisjoint(spans.issues)
-    verdict = Completeness.INCOMPLETE if issues or holes else Completeness.SILENT
+    verdict = Completeness.INCOMPLETE if issues or _has_hole(evidence) else Completeness.SILENT
     return CallAccount(verdict, lost, tuple(issues))
 
 
@@ -89,6 +87,17 @@ def requests_of(agent_result: Any) -> int | None:
     """How many answers the harness timed; None where it kept no list."""
     times = at(agent_result, "metadata", "api_request_times_msec")
     return len(times) if isinstance(times, list) else None
+
+
+def _has_hole(evidence: CallEvidence) -> bool:
+    """Whether a call of the main chat, or what it answered, is not in the spans.
+
+    Harbor leaves out the ids of an answer of no tokens as it leaves out unknown ones; the count of
+    tokens beside them tells the two apart.
+    """
+    issues = evidence.spans.issues
+    empty = sum(step.completion.missing and step.billed == 0 for step in evidence.steps)
+    return not _HOLES.isdisjoint(issues) or issues.count(Issue.COMPLETION_MISSING) > empty
 
 
 def _lost(evidence: CallEvidence) -> int:
@@ -112,7 +121,7 @@ def _answered(step: AgentStep, counted: bool) -> bool:
 
     `counted`: the harness counts episodes, so that a reply that parses is an answer.
     """
-    return step.has_ids or step.billed > 0 or (counted and not step.parse_error)
+    return step.has_ids or (step.billed or 0) > 0 or (counted and not step.parse_error)
 
 
 def _beyond(evidence: CallEvidence) -> int:
