@@ -38,6 +38,8 @@ class Needs:
     """Sampled trials that collect and took turns, but hold no token."""
     without_logprobs: int
     temperature: int
+    """Episodes of which no record says the temperature, nor that none was sent."""
+    temperature_not_sent: int
     logprob_mode: int
     policy_version: int
     tokenizer: int
@@ -78,9 +80,18 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             for_rl_only=True,
         )),
         (needs.temperature, episodes, "sampled episodes", Advice(
-            missing="the temperature",
+            missing="the temperature, which no file records",
             of="",
-            why="where none is set none is sent, and the server takes the model's own default",
+            why="whatever sampled these tokens had one: an agent's default, or the server's",
+            for_rl_only=True,
+            agent=("temperature: 1.0",),
+            declare=("temperature=VALUE",),
+        )),
+        (needs.temperature_not_sent, episodes, "sampled episodes", Advice(
+            missing="the temperature, which was not sent",
+            of="",
+            why="the server then applied its own default, and its own top_p and top_k: with vLLM "
+            "and SGLang those of the model's generation_config.json, else 1.0; declare what it was",
             for_rl_only=True,
             agent=("temperature: 1.0",),
             declare=("temperature=VALUE",),

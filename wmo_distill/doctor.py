@@ -215,6 +215,7 @@ def _needs(
     records = _all(read)
     ran = [r for r in records if r.stop_reason not in (StopReason.NOT_RUN, StopReason.CANCELLED)]
     sampled = [r for r in records if r.counts.output_tokens]
+    untempered = [r for r in sampled or ran if r.sampled_with.temperature is None]
     silent = 0
     for index, trial in zip(chosen, read, strict=True):
         empty = not any(record.counts.output_tokens for record in trial)
@@ -228,7 +229,8 @@ def _needs(
         not_collecting=sum(setup.collects is False for setup in setups),
         silent=silent,
         without_logprobs=sum(not _scored(r) for r in sampled),
-        temperature=sum(r.sampled_with.temperature is None for r in sampled or ran),
+        temperature=sum(not r.sampled_with.temperature_not_sent for r in untempered),
+        temperature_not_sent=sum(r.sampled_with.temperature_not_sent for r in untempered),
         logprob_mode=sum(r.sampled_with.logprob_mode == LogprobMode.UNKNOWN for r in sampled),
         policy_version=sum(r.sampled_with.policy_version is None for r in sampled),
         tokenizer=sum(r.sampled_with.tokenizer is None for r in sampled),

@@ -15,6 +15,7 @@ Logprobs = NDArray[np.float64]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 ID_LIMIT = 2**31
+IMPLAUSIBLE_LOGPROB = -1000.0
 NO_IDS: Ids = np.zeros(0, np.int32)
 NO_IDS.flags.writeable = False
 
