@@ -16,8 +16,9 @@ from wmo_distill.declare import parse_declare
 from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
-from wmo_distill.records import LogprobMode
+from wmo_distill.records import LogprobMode, SegmentKind, TrialRecord
 from wmo_distill.sources.sink import read_sink
+from wmo_distill.tokens import TokenSpan
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 VARYING = FIXTURES / "faults" / "declare-over-varying"
@@ -177,3 +178,12 @@ def test_a_mode_that_is_unknown_in_all_lines_may_be_declared(tmp_path: Path) -> 
     declare = parse_declare(["logprob_mode=raw"])
     rows = built(tmp_path, VARYING / "jobs", sinks=sinks, declare=declare)
     assert rows["logprob_mode"].to_list() == [LogprobMode.RAW] * 2
+
+
+def test_show_leaves_odd_values_out_of_its_numbers() -> None:
+    odd = [-0.25, -9999.0, float("nan"), -0.75, -2.0]
+    spans = (TokenSpan(0, [1], [2] * 5, odd), TokenSpan(1, [1], [2], [-1e16]))
+    record = TrialRecord(spans=spans, segment_kinds=(SegmentKind.MAIN,))
+    first, second = render_record(record).splitlines()[-2:]
+    assert first.split() == ["0", "main", "0", "1", "1", "5", "-1.0000", "-0.7500"]
+    assert second.split() == ["0", "main", "1", "1", "0", "1"]
