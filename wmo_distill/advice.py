@@ -54,6 +54,8 @@ class Needs:
     """Trials read that collect and took turns, but hold no token."""
     without_logprobs: int
     temperature: int
+    """Episodes of which no record says the temperature, nor that none was sent."""
+    temperature_not_sent: int
     logprob_mode: int
     policy_version: int
     tokenizer: int
@@ -124,9 +126,18 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             for_rl_only=True,
         )),
         (needs.temperature, needs.asked, asked, Advice(
-            missing="the temperature",
+            missing="the temperature, which no file records",
             of="",
-            why="no file holds it; where none was sent, the server took a default of its own",
+            why="whatever sampled these tokens had one: an agent's default, or the server's",
+            for_rl_only=True,
+            agent=("temperature: 1.0",),
+            declare=("temperature=VALUE",),
+        )),
+        (needs.temperature_not_sent, needs.asked, asked, Advice(
+            missing="the temperature, which was not sent",
+            of="",
+            why="the server then applied its own default, and its own top_p and top_k: with vLLM "
+            "and SGLang those of the model's generation_config.json, else 1.0; declare what it was",
             for_rl_only=True,
             agent=("temperature: 1.0",),
             declare=("temperature=VALUE",),

@@ -258,6 +258,7 @@ def _needs(
         if any(record.counts.output_tokens for record in trial)
     }
     unproven = [setup for index, setup in enumerate(setups) if index not in holding]
+    untempered = [r for r in asked if r.sampled_with.temperature is None]
     jobs = {trial.root.parent: trial.job for trial in trials if trial.job is not None}
     kinds = _jobs(trials, setups)
     return Needs(
@@ -285,7 +286,8 @@ def _needs(
             for setup, trial in empty
         ),
         without_logprobs=sum(not _scored(r) for r in sampled),
-        temperature=sum(r.sampled_with.temperature is None for r in asked),
+        temperature=sum(not r.sampled_with.temperature_not_sent for r in untempered),
+        temperature_not_sent=sum(r.sampled_with.temperature_not_sent for r in untempered),
         logprob_mode=sum(r.sampled_with.logprob_mode == LogprobMode.UNKNOWN for r in sampled),
         policy_version=sum(r.sampled_with.policy_version is None for r in sampled),
         tokenizer=sum(r.sampled_with.tokenizer is None for r in sampled),

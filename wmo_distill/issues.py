@@ -4,16 +4,23 @@ from enum import StrEnum
 
 
 class Issue(StrEnum):
-    """An issue code; `meaning` says it in a line, `drops_call` that it stands for a lost call."""
+    """An issue code; `meaning` says it in a line, `drops_call` that it stands for a lost call.
+
+    `note`: it describes a sound trial. Nothing is damaged or lost, so `--strict` passes over it.
+    """
 
     meaning: str
     drops_call: bool
+    note: bool
 
-    def __new__(cls, code: str, meaning: str, drops_call: bool = False) -> "Issue":
+    def __new__(
+        cls, code: str, meaning: str, drops_call: bool = False, note: bool = False
+    ) -> "Issue":
         member = str.__new__(cls, code)
         member._value_ = code
         member.meaning = meaning
         member.drops_call = drops_call
+        member.note = note
         return member
 
     # the trial's own files
@@ -124,6 +131,10 @@ class Issue(StrEnum):
         "a call's log-probabilities hold something that is no number: ids kept alone",
     )
     LOGPROB_NOT_FINITE = "logprob_not_finite", "one log-probability is null or not finite"
+    LOGPROB_IMPLAUSIBLE = (
+        "logprob_implausible",
+        "one log-probability is -1000 or lower: kept, outside statistics and RL losses",
+    )
     LOGPROBS_ALL_ZERO = "logprobs_all_zero", "every log-probability of a call is 0: suspect, kept"
     LOGPROB_POSITIVE = (
         "logprob_positive",
@@ -162,20 +173,33 @@ class Issue(StrEnum):
         "a continuation reference leads out of the agent directory",
     )
     TURNS_DISAGREE = "turns_disagree", "recorded turns and n_episodes do not fit each other"
-    IMAGE_IN_MESSAGE = "image_in_message", "a message holds an image; its text was used"
+    IMAGE_IN_MESSAGE = (
+        "image_in_message",
+        "a message holds an image; its text was used",
+        False,
+        True,
+    )
     MAX_TURNS_UNKNOWN = "max_turns_unknown", "the trial's config cannot be read: cap unknown"
     MAX_TURNS_CONFLICT = "max_turns_conflict", "--max-turns differs from the trial's own config"
 
     # how it was sampled
     DECLARED_CONFLICT = (
         "declared_conflict",
-        "a declared value differs from the recorded one, which was kept",
+        "a declared value differs from what is recorded, which was kept",
     )
-    SAMPLING_DAMAGED = "sampling_damaged", "a recorded sampling argument has the wrong type"
-
+    SAMPLING_DAMAGED = (
+        "sampling_damaged",
+        "a recorded sampling argument has the wrong type and was taken as not recorded",
+    )
+    SAMPLING_CONFLICT = (
+        "sampling_conflict",
+        "the trial's config and its trajectory record different sampling: the config's was kept",
+    )
     SAMPLING_VARIES = (
         "sampling_varies",
         "a sampling argument differs between the calls of a sink: left null",
+        False,
+        True,
     )
 
     # how it was graded
@@ -199,8 +223,16 @@ class Issue(StrEnum):
     # values that no column can hold
     VALUE_DAMAGED = "value_damaged", "a recorded value has the wrong type or range for its column"
 
+    # how Harbor writes times
+    TIME_WITHOUT_ZONE = (
+        "time_without_zone",
+        "times without a zone, as Harbor wrote them until January 2026: taken as UTC",
+        False,
+        True,
+    )
+
 
 def meanings_table() -> str:
-    """The codes and meanings as a Markdown table; the README holds it."""
-    rows = [f"| `{issue.value}` | {issue.meaning} |" for issue in Issue]
+    """The codes and meanings as a Markdown table, notes marked; the README holds it."""
+    rows = [f"| `{issue.value}` | {issue.meaning}{' (note)' * issue.note} |" for issue in Issue]
     return "\n".join(["| code | meaning |", "| --- | --- |", *rows])

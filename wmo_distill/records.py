@@ -1,5 +1,6 @@
 """The record of one episode and the vocabularies it uses. None means "not recorded"."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -121,6 +122,15 @@ class Sampling:
     declared: tuple[str, ...] = ()
     sampling: str | None = None
     """Every recorded sampling argument, as JSON with sorted keys."""
+
+    @property
+    def temperature_not_sent(self) -> bool:
+        """Whether the agent is known to have sent none, so that the server's own default applied.
+
+        `sampling` then holds a `temperature` of null; without it a missing one is unknown.
+        """
+        sent = json.loads(self.sampling or "{}")
+        return "temperature" in sent and sent["temperature"] is None
 
 
 @dataclass(frozen=True, kw_only=True)

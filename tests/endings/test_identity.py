@@ -169,7 +169,8 @@ class TestGroup:
         ({"source": {}}, "source"),
         ({"started_at": "yesterday"}, "started_at"),
         ({"started_at": 5}, "started_at"),
-        ({"started_at": "2026-01-01T00:00:00"}, "started_at"),
+        ({"started_at": "2026-01-01"}, "started_at"),
+        ({"started_at": "20260101"}, "started_at"),
         ({"finished_at": "0001-01-01T00:00:00+14:00"}, "finished_at"),
         ({"agent_execution": "x"}, "agent_seconds"),
         (
@@ -193,6 +194,48 @@ def test_a_value_that_no_column_can_hold(change: dict[str, Any], column: str) ->
     found = columns({**RESULT, **change})
     assert found[column] is None
     assert found["damaged"] == 1
+
+
+def phase(start: str, end: str) -> dict[str, Any]:
+    return {"agent_execution": {"started_at": start, "finished_at": end}}
+
+
+@pytest.mark.parametrize(
+    ("text", "moment", "naive"),
+    [
+        ("2025-11-22T10:00:00.682474", datetime(2025, 11, 22, 10, 0, 0, 682474, UTC), True),
+        ("2025-11-22 10:00:00.5", datetime(2025, 11, 22, 10, 0, 0, 500_000, UTC), True),
+        ("2025-11-22T10:00:00.6824741234", datetime(2025, 11, 22, 10, 0, 0, 682474, UTC), True),
+        ("2025-11-22T10:00", datetime(2025, 11, 22, 10, tzinfo=UTC), True),
+        ("2025-11-22T10:00:00+05:30", datetime(2025, 11, 22, 4, 30, tzinfo=UTC), False),
+        ("2025-11-22 10:00:00-08:00", datetime(2025, 11, 22, 18, tzinfo=UTC), False),
+        ("0001-01-01T00:00:00", datetime(1, 1, 1, tzinfo=UTC), True),
+    ],
+)
+def test_a_time_without_a_zone_is_taken_as_utc(text: str, moment: datetime, naive: bool) -> None:
+    values = Values()
+    assert values.time(text) == moment
+    assert (values.naive, values.issues) == (naive, [])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "seconds", "damaged", "naive"),
+    [
+        ("2025-11-22T10:00:00.25", "2025-11-22 10:30:00", 1799.75, 0, True),
+        ("2025-11-22T10:00:00+05:30", "2025-11-22T04:31:00Z", 60.0, 0, False),
+        # Two clocks: no difference of theirs is a length, whatever its sign.
+        ("2025-11-22T10:00:00", "2025-11-22T10:30:00Z", None, 0, True),
+        ("2025-11-22T10:00:00Z", "2025-11-22T09:30:00", None, 0, True),
+        ("2025-11-22T10:00:00", "2025-11-22T09:30:00", None, 1, True),
+        ("2025-11-22", "2025-11-22T10:00:00", None, 1, True),
+    ],
+)
+def test_lengths_of_phases(
+    start: str, end: str, seconds: float | None, damaged: int, naive: bool
+) -> None:
+    values = Values()
+    assert episode_trace(phase(start, end), values)["agent_seconds"] == seconds
+    assert (len(values.issues), values.naive) == (damaged, naive)
 
 
 def test_a_trial_name_of_another_type() -> None:

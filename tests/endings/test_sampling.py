@@ -33,24 +33,53 @@ ANY = st.recursive(
     max_leaves=10,
 )
 
+GOOD: dict[str, Any] = {
+    "temperature": 0.0,
+    "top_p": 0.9,
+    "top_k": 0,
+    "logprob_mode": "raw",
+    "policy_version": "7",
+    "train_step": 0,
+    "tokenizer": "qwen",
+}
+OTHER: dict[str, Any] = {
+    "temperature": 0.6,
+    "top_p": 1.0,
+    "top_k": -1,
+    "logprob_mode": "processed",
+    "policy_version": 8,
+    "train_step": 1,
+    "tokenizer": "glm",
+}
+
 
 def config(**kwargs: Any) -> dict[str, Any]:
     return {"agent": {"kwargs": kwargs}}
 
 
 def read(kwargs: dict[str, Any], declare: Any = None, sink: Any = None) -> Sampling:
-    sampling, issues = sampling_of(config(**kwargs), declare or {}, sink or {})
+    lines = {name: (value,) for name, value in (sink or {}).items()}
+    sampling, issues = sampling_of(config(**kwargs), declare or {}, lines)
     assert issues == []
     return sampling
 
 
-@given(ANY, ANY)
-def test_no_config_raises(value: Any, sink: Any) -> None:
-    recorded = {k: v for k, v in sink.items() if k in COLUMNS} if isinstance(sink, dict) else {}
-    for whole in (value, config(extra_body=value), {"agent": {"kwargs": value}}):
-        sampling, issues = sampling_of(whole, {"temperature": 0.5}, recorded)
-        assert sampling.temperature is not None
-        assert set(issues) <= {Issue.SAMPLING_DAMAGED, Issue.DECLARED_CONFLICT}
+@given(ANY, st.dictionaries(st.sampled_from(COLUMNS), st.lists(ANY, max_size=3)), ANY)
+def test_no_config_raises(value: Any, sink: Any, agent: Any) -> None:
+    for whole, ran in (
+        (value, agent),
+        (config(extra_body=value), {"extra": agent}),
+        ({"agent": {"kwargs": value}}, {"name": "terminus-2", "extra": agent}),
+    ):
+        sampling, issues = sampling_of(whole, {"temperature": 0.5}, sink, ran)
+        varies = Issue.SAMPLING_VARIES in issues
+        assert sampling.temperature is not None or varies
+        assert set(issues) <= {
+            Issue.SAMPLING_DAMAGED,
+            Issue.SAMPLING_VARIES,
+            Issue.SAMPLING_CONFLICT,
+            Issue.DECLARED_CONFLICT,
+        }
         sent = json.loads(sampling.sampling or "{}", parse_constant=pytest.fail)
         assert set(sent) <= PARAMETERS
 
@@ -125,6 +154,12 @@ def test_a_damaged_value_is_null_and_may_be_declared(name: str, value: Any) -> N
     sampling, issues = sampling_of(config(**{name: value}), {}, {})
     assert set(issues) == {Issue.SAMPLING_DAMAGED}
     assert getattr(sampling, name) in (None, LogprobMode.UNKNOWN)
+    declared = parse_declare([f"{name}={GOOD[name]}"])
+    for where in ((config(**{name: value}), {}), ({}, {name: (value,)})):
+        sampling, issues = sampling_of(where[0], declared, where[1])
+        assert set(issues) == {Issue.SAMPLING_DAMAGED}, "the damage stays said"
+        assert getattr(sampling, name) == declared[name]
+        assert sampling.declared == (name,)
 
 
 def test_what_json_cannot_hold_is_left_out() -> None:
@@ -144,6 +179,122 @@ def test_recorded_wins_over_declared() -> None:
     assert (sampling.temperature, sampling.top_p, sampling.train_step) == (1.0, 0.9, 7)
     assert sampling.logprob_mode is LogprobMode.RAW
     assert sampling.declared == ("logprob_mode", "train_step")
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("declared", [GOOD, OTHER])
+def test_a_value_that_varies_is_not_declared_over(name: str, declared: dict[str, Any]) -> None:
+    """Whatever the config says, and though one of the two values is the declared one."""
+    for kwargs in ({}, {name: GOOD[name]}):
+        lines = {name: (GOOD[name], OTHER[name])}
+        wanted = parse_declare([f"{name}={declared[name]}"])
+        sampling, issues = sampling_of(config(**kwargs), wanted, lines)
+        assert sorted(issues) == [Issue.DECLARED_CONFLICT, Issue.SAMPLING_VARIES]
+        assert getattr(sampling, name) in (None, LogprobMode.UNKNOWN)
+        assert (sampling.declared, sampling.sampling) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "value", "damaged"),
+    [
+        ("temperature", (1, 1.0), 1.0, 0),
+        ("temperature", (True, 0.6), 0.6, 1),
+        ("temperature", ("hot", 0.6, [1]), 0.6, 2),
+        ("policy_version", (7, "7"), "7", 0),
+        ("policy_version", ("", "7"), "7", 0),
+        ("tokenizer", ("",), None, 0),
+        ("logprob_mode", ("unknown", "raw"), LogprobMode.RAW, 0),
+        ("logprob_mode", ("unknown",), LogprobMode.UNKNOWN, 0),
+        ("logprob_mode", ("cooked",), LogprobMode.UNKNOWN, 1),
+        ("train_step", (0,), 0, 0),
+        ("top_k", (0, -1), None, 0),
+    ],
+)
+def test_what_the_lines_of_a_sink_agree_on(
+    name: str, lines: tuple[Any, ...], value: Any, damaged: int
+) -> None:
+    sampling, issues = sampling_of({}, {}, {name: lines})
+    assert getattr(sampling, name) == value
+    assert issues.count(Issue.SAMPLING_DAMAGED) == damaged
+    assert (Issue.SAMPLING_VARIES in issues) == (name == "top_k")
+
+
+def test_a_damaged_sink_leaves_it_to_the_config() -> None:
+    sampling, issues = sampling_of(config(temperature=0.7), {}, {"temperature": ("hot",)})
+    assert (sampling.temperature, issues) == (0.7, [Issue.SAMPLING_DAMAGED])
+    assert sampling.sampling == '{"temperature":0.7}'
+
+
+def test_logits_are_recorded_and_are_no_mode_to_declare() -> None:
+    declared = parse_declare(["logprob_mode=raw"])
+    logits = config(llm_kwargs={"logprobs_mode": "raw_logits"})
+    sampling, issues = sampling_of(logits, declared, {})
+    assert sampling.logprob_mode is LogprobMode.UNKNOWN
+    assert (sampling.declared, issues) == ((), [Issue.DECLARED_CONFLICT])
+    sampling, issues = sampling_of(config(logprobs_mode="cooked"), declared, {})
+    assert (sampling.logprob_mode, issues) == (LogprobMode.RAW, [Issue.SAMPLING_DAMAGED])
+
+
+def terminus(**extra: Any) -> dict[str, Any]:
+    return {"name": "terminus-2", "version": "2.0.0", "extra": {"parser": "json", **extra}}
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "agent", "temperature", "sent", "issues"),
+    [
+        # Harbor 0.1.45 sends and records 0.7 where the config sets none.
+        ({}, terminus(temperature=0.7), 0.7, '{"temperature":0.7}', []),
+        ({"temperature": None}, terminus(temperature=0.7), 0.7, '{"temperature":0.7}', []),
+        ({"temperature": 1}, terminus(temperature=1.0), 1.0, '{"temperature":1}', []),
+        ({"temperature": "0.7"}, terminus(temperature=0.7), 0.7, '{"temperature":0.7}',
+         [Issue.SAMPLING_DAMAGED]),
+        ({"temperature": 1.0}, terminus(temperature=0.7), 1.0, '{"temperature":1.0}',
+         [Issue.SAMPLING_CONFLICT]),
+        # The arguments of a call are not the constructor's, and win.
+        ({"llm_call_kwargs": {"temperature": 0.3}}, terminus(temperature=0.7), 0.3,
+         '{"temperature":0.3}', []),
+        ({}, terminus(llm_kwargs={"extra_body": {"top_k": 5}}, temperature=0), 0.0,
+         '{"temperature":0,"top_k":5}', []),
+        ({}, terminus(temperature="warm"), None, '{"temperature":"warm"}',
+         [Issue.SAMPLING_DAMAGED]),
+        # Harbor 0.14 and 0.26 write none where they send none.
+        ({}, terminus(), None, '{"temperature":null}', []),
+        ({"top_p": 0.9}, terminus(), None, '{"temperature":null,"top_p":0.9}', []),
+        # Unknown: no evidence of what ran, another agent, a backend with a default of its own.
+        ({}, None, None, None, []),
+        ({}, {"name": "terminus-2"}, None, None, []),
+        ({}, {**terminus(), "name": "openhands"}, None, None, []),
+        ({"llm_backend": "tinker"}, terminus(), None, None, []),
+        ({"llm_backend": "litellm"}, terminus(), None, '{"temperature":null}', []),
+    ],
+)  # fmt: skip
+def test_what_a_trajectory_says_of_the_temperature(
+    kwargs: dict[str, Any],
+    agent: Any,
+    temperature: float | None,
+    sent: str | None,
+    issues: list[Issue],
+) -> None:
+    sampling, found = sampling_of(config(**kwargs), {}, {}, agent)
+    assert (sampling.temperature, sampling.sampling, found) == (temperature, sent, issues)
+    assert sampling.temperature_not_sent == ("null" in (sent or ""))
+
+
+def test_an_unreadable_config_leaves_the_temperature_unknown() -> None:
+    for whole in (None, {}, {"agent": 5}, {"agent": {"kwargs": "x"}}):
+        assert not sampling_of(whole, {}, {}, terminus())[0].temperature_not_sent
+
+
+def test_a_temperature_that_varies_was_sent() -> None:
+    sampling, _ = sampling_of(config(), {}, {"temperature": (0.6, 1.0)}, terminus())
+    assert (sampling.sampling, sampling.temperature_not_sent) == (None, False)
+
+
+def test_a_temperature_that_was_not_sent_may_be_declared() -> None:
+    declared = parse_declare(["temperature=0.6"])
+    sampling, issues = sampling_of(config(), declared, {}, terminus())
+    assert (sampling.temperature, sampling.declared, issues) == (0.6, ("temperature",), [])
+    assert sampling.temperature_not_sent
 
 
 def test_declared_values_have_their_types() -> None:

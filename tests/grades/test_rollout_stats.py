@@ -1,6 +1,7 @@
 """Statistics of record columns: counts balance, rates show their denominators, null is not 0."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def test_the_counts_balance(rows: list[dict[str, Any]], max_tokens: int | None) 
         for s in r["spans"]
         if s["segment"] == 0
         for x in s["sampled_logprobs"] or ()
-        if x is not None and math.isfinite(x)
+        if x is not None and math.isfinite(x) and x > -1000
     ]
     assert funnel.sampled_tokens_with_logprobs == len(scores)
     expected = -sum(scores) / len(scores) if scores else None
@@ -180,12 +181,30 @@ def test_health_is_the_references_where_every_log_probability_is_finite() -> Non
     assert ours.mean_generation_tokens == theirs.mean_generation_tokens == 3.0
 
 
-def test_one_implausible_value_does_not_move_the_entropy_proxy() -> None:
-    """One real trial holds -1e16."""
-    spans = [call(3, [-0.1, -1e16, -0.3]), call(1, [-1000.0])]
-    health = rollout_stats(frame(row(spans=spans))).health
-    assert (health.sampled_tokens, health.scored_tokens) == (4, 2)
-    assert health.entropy_per_token == pytest.approx(0.2)
+@pytest.mark.parametrize("odd", [-1e16, -9999.0, -1000.0, math.nan, -math.inf])
+def test_no_implausible_value_is_in_a_statistic(odd: float) -> None:
+    clean = rollout_stats(frame(row(spans=[call(2, [-0.5, -1.5])]))).health
+    got = rollout_stats(frame(row(spans=[call(3, [-0.5, odd, -1.5])]), row(spans=[call(1, [odd])])))
+    assert (got.health.sampled_tokens, got.health.scored_tokens) == (4, 2)
+    assert got.health.entropy_per_token == clean.entropy_per_token == 1.0
+    assert got.health.episode_entropy == clean.episode_entropy
+    assert got.funnel.with_logprobs == 1
+
+
+def test_one_odd_episode_moves_the_mean_and_not_the_median() -> None:
+    """Eleven episodes: the quantiles are the second, the sixth and the tenth."""
+    rows = [row(spans=[call(n, [-n / 10] * n)]) for n in range(1, 11)]
+    rows.append(row(spans=[call(1, [-999.0])]))
+    got = rollout_stats(frame(*rows)).health
+    assert got.episode_entropy is not None
+    assert got.episode_generation_tokens is not None
+    assert got.entropy_per_token == pytest.approx((38.5 + 999) / 56)
+    assert got.episode_entropy.model_dump() == pytest.approx({"p10": 0.2, "p50": 0.6, "p90": 1.0})
+    assert got.episode_generation_tokens.model_dump() == pytest.approx(
+        {"p10": 1, "p50": 5, "p90": 9}
+    )
+    text = render_rollout_stats(rollout_stats(frame(*rows)))
+    assert re.search(r"entropy proxy, nats a token +18.5268 +0.2000 +0.6000 +1.0000", text)
 
 
 def test_nothing_is_null_everywhere() -> None:

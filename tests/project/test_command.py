@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from wmo_distill.cli.build import NOT_READ, exit_code
+from wmo_distill.issues import Issue
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import Tokens
 from wmo_distill.summary import Summary
@@ -173,6 +174,16 @@ def test_strict_is_3_with_issues_and_0_without(run: Run, tmp_path: Path) -> None
     assert run("build", TRIAL, "-o", tmp_path / "c", "--strict").returncode == 0
 
 
+def test_strict_passes_over_notes(run: Run, tmp_path: Path) -> None:
+    notes = {issue.value: 1 for issue in Issue if issue.note}
+    assert {"time_without_zone", "image_in_message", "sampling_varies"} == set(notes)
+    for issues, code in ((notes, 0), (notes | {"value_damaged": 1}, 3), ({"of_tomorrow": 1}, 3)):
+        summary = Summary(tokens=Tokens(output=1), issues=issues)
+        assert exit_code(summary, strict=True, allow_empty=False) == code
+    trials = ROOT / "fixtures" / "faults" / "naive-times" / "jobs"
+    assert run("build", trials, "-o", tmp_path / "a", "--strict").returncode == 0
+
+
 @pytest.mark.parametrize("reason", NOT_READ)
 def test_strict_is_3_where_a_trial_could_not_be_read(reason: str) -> None:
     assert reason in set(Reason)
@@ -201,7 +212,9 @@ def test_a_build_of_no_trials_is_a_dataset(run: Run, tmp_path: Path) -> None:
     assert run("verify", out).returncode == 0
     assert run("stats", out).returncode == 0
     assert run("show", out).returncode == 2
-    assert "no trial below" in run("doctor", tmp_path / "jobs").stdout
+    looked = run("doctor", tmp_path / "jobs")
+    assert (looked.returncode, looked.stdout) == (4, "")
+    assert "found none" in looked.stderr
 
 
 def test_a_dry_run_writes_nothing(run: Run, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from wmo_distill.advice import Needs, advise
 from wmo_distill.cli.app import app
+from wmo_distill.cli.doctor import render
 from wmo_distill.doctor import SAMPLE_BYTES, SAMPLE_TRIALS, choose, diagnose
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +64,14 @@ def setting(trial: Path, **kwargs: Any) -> None:
         (trial / name).write_text(json.dumps(document))
 
 
+def without_temperature(trial: Path) -> None:
+    """As terminus-2 of Harbor 0.14 and newer writes its trajectory where none is set."""
+    path = trial / "agent" / "trajectory.json"
+    document = json.loads(path.read_text())
+    del document["agent"]["extra"]["temperature"]
+    path.write_text(json.dumps(document))
+
+
 def missing(root: Path) -> set[str]:
     return {advice.missing for advice in diagnose([root]).advice}
 
@@ -77,13 +86,32 @@ def test_settings_that_are_missing_are_named(trial: Path) -> None:
     setting(trial, temperature=0.7, logprob_mode="raw", policy_version="step-3", tokenizer="qwen3")
     assert missing(trial) == set()
     setting(trial, temperature=None)
-    assert missing(trial) == {"the temperature"}
+    assert missing(trial) == set(), "the trajectory has it"
+    without_temperature(trial)
+    assert missing(trial) == {"the temperature, which was not sent"}
     setting(trial, collect_rollout_details=None, policy_version=None)
     assert missing(trial) == {
-        "the temperature",
+        "the temperature, which was not sent",
         "token collection is off",
         "the policy version",
     }
+
+
+def test_a_temperature_not_sent_and_one_unknown_are_told_apart(trial: Path) -> None:
+    setting(trial, temperature=None)
+    other = Path(shutil.copytree(trial, trial.parent / "other"))
+    without_temperature(trial)
+    (other / "agent" / "trajectory.json").unlink()
+    result = json.loads((other / "result.json").read_text())
+    (other / "result.json").write_text(json.dumps(result | {"id": "other"}))
+    told = {a.missing: a for a in diagnose([trial.parent]).advice if "temperature" in a.missing}
+    assert sorted(told) == [
+        "the temperature, which no file records",
+        "the temperature, which was not sent",
+    ]
+    assert {advice.of for advice in told.values()} == {"1 of 2 sampled episodes"}
+    text = render(diagnose([trial.parent]), [trial.parent])
+    assert text.count("--declare temperature=VALUE") == 1
 
 
 def test_collection_on_but_no_ids_points_at_the_server(trial: Path) -> None:

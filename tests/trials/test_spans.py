@@ -207,7 +207,11 @@ def test_no_tokens_has_a_reason(details: Any, issue: Issue) -> None:
         ([40, 41, 42], [-0.1, None, float("-inf")], [-0.1, None, None],
          [Issue.LOGPROB_NOT_FINITE] * 2),
         ([40, 41], [-0.5, 10**400], [-0.5, None], [Issue.LOGPROB_NOT_FINITE]),
-        ([40], [-9999.0], [-9999.0], []),
+        ([40], [-9999.0], [-9999.0], [Issue.LOGPROB_IMPLAUSIBLE]),
+        ([40, 41, 42, 43], [-1e16, -1000, -999.9, -9999], [-1e16, -1000, -999.9, -9999],
+         [Issue.LOGPROB_IMPLAUSIBLE] * 3),
+        ([40, 41, 42], [-9999.0, float("-inf"), 0.7], [-9999.0, None, 0.7],
+         [Issue.LOGPROB_NOT_FINITE, Issue.LOGPROB_POSITIVE, Issue.LOGPROB_IMPLAUSIBLE]),
         ([40, 41], [0, 0.0], [0, 0], [Issue.LOGPROBS_ALL_ZERO]),
         ([40, 41], [-1, 0.7], [-1, 0.7], [Issue.LOGPROB_POSITIVE]),
         ([True], [-1], None, [Issue.COMPLETION_DAMAGED]),
@@ -298,6 +302,29 @@ def test_no_salvage_takes_all_or_nothing() -> None:
         spans = read([bad], salvage=False)
         assert not spans.spans
         assert list(spans.issues) == [Issue.CALL_NOT_SALVAGED] * 2
+
+
+@pytest.mark.parametrize("salvage", [True, False])
+def test_an_odd_value_is_said_under_either_rule(salvage: bool) -> None:
+    odd = [[-9999.0, math.inf], [0.5, -1.0], [0.0, 0.0], [-1.0, -2.0]]
+    details = entry([[1]] * 4, [[2, 3]] * 4, odd)
+    spans = read([details], salvage=salvage)
+    assert Counter(spans.issues) == {
+        Issue.LOGPROB_IMPLAUSIBLE: 1,
+        Issue.LOGPROB_NOT_FINITE: 1,
+        Issue.LOGPROB_POSITIVE: 1,
+        Issue.LOGPROBS_ALL_ZERO: 1,
+    }
+    kept = [None if s.sampled_logprobs is None else s.sampled_logprobs for s in spans.spans]
+    wanted = np.array([[-9999.0, math.nan], *odd[1:]])
+    assert np.array_equal(np.array(kept), wanted, equal_nan=True)
+
+
+def test_an_implausible_value_of_a_trajectory_alone() -> None:
+    witness = Witness((Turn(id_row([1]), id_row([2]), logprob_row([-1e16])),))
+    spans = read(None, witness)
+    assert spans.issues.count(Issue.LOGPROB_IMPLAUSIBLE) == 1
+    assert as_lists(spans) == [(0, [1], [2], [-1e16])]
 
 
 def test_prompts_are_delta_coded_against_prompt_and_sample() -> None:

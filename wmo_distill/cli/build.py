@@ -88,7 +88,12 @@ def build(
         bool, typer.Option("--dry-run", help="Tell what would be read; write nothing.")
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 if any trial has an issue.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Exit with 3 if any trial has an issue other than a note, such as"
+            " time_without_zone.",
+        ),
     ] = False,
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Exit with 0 even without any sampled token.")
@@ -185,10 +190,13 @@ def build_options(*, declare: list[str], **values: object) -> "BuildOptions":
 
 
 def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool) -> int:
-    """What the shell is told of a build that came to its end."""
+    """What the shell is told of a build that came to its end; notes describe sound trials."""
+    from wmo_distill.issues import Issue
+
     if summary.dry_run:
         return 0
     if not summary.tokens.output and not allow_empty:
         return DONE_WITHOUT_TOKENS
     lost = any(summary.skipped.get(reason) for reason in NOT_READ)
-    return DONE_WITH_ISSUES if strict and (summary.issues or summary.unlisted or lost) else 0
+    damaged = set(summary.issues) - {issue.value for issue in Issue if issue.note}
+    return DONE_WITH_ISSUES if strict and (damaged or summary.unlisted or lost) else 0

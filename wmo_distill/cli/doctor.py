@@ -89,8 +89,9 @@ def _lack(advice: "Advice") -> str:
 def _lines(advice: tuple["Advice", ...], agents: list[str], paths: list[Path]) -> list[str]:
     """What to add to the next run, and to the build."""
     job = [line for a in advice for line in a.job]
-    agent = [line for a in advice for line in a.agent]
-    declare = [f"--declare {item}" for a in advice for item in a.declare]
+    # Two things that are missing may be mended by one line.
+    agent = list(dict.fromkeys(line for a in advice for line in a.agent))
+    declare = list(dict.fromkeys(f"--declare {item}" for a in advice for item in a.declare))
     blocks = []
     if job or agent:
         lines = list(job)

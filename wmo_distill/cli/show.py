@@ -58,7 +58,7 @@ def render_record(record: "TrialRecord") -> str:
         ("sampling", ", ".join(
             f"{name} {value}"
             for name, value in (
-                ("temperature", with_.temperature), ("top_p", with_.top_p), ("top_k", with_.top_k),
+                ("temperature", _temperature(r)), ("top_p", with_.top_p), ("top_k", with_.top_k),
                 ("log-probabilities", with_.logprob_mode), ("policy", with_.policy_version),
                 ("step", with_.train_step), ("tokenizer", with_.tokenizer),
             )
@@ -91,7 +91,10 @@ def render_record(record: "TrialRecord") -> str:
     ]  # fmt: skip
     blocks = [columns([(name, printable(str(value))) for name, value in facts if value])]
     if r.spans:
-        heads = ("segment", "call", "prompt", "of it new", "sampled", "mean log-probability", "end")
+        heads = (
+            "segment", "call", "prompt", "of it new", "sampled",
+            "mean log-probability", "median", "end",
+        )  # fmt: skip
         blocks.append("Calls\n" + columns([heads, *_calls(r)]))
     if r.issues:
         blocks.append("Issues\n" + columns([(i.value, i.meaning) for i in r.issues]))
@@ -107,22 +110,32 @@ def _calls(record: "TrialRecord") -> Iterator[tuple[str, ...]]:
             f"{span.prompt_len:,}",
             f"{span.prompt_suffix.size:,}",
             "not recorded" if span.sampled_token_ids is None else f"{span.sampled.size:,}",
-            _mean(span),
+            *_mean_and_median(span),
             printable(span.finish_reason or ""),
         )
 
 
-def _mean(span: "TokenSpan") -> str:
+def _mean_and_median(span: "TokenSpan") -> tuple[str, str]:
     """Over the usable log-probabilities: finite and above `IMPLAUSIBLE_LOGPROB`."""
     import numpy as np
 
     from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
     if span.sampled_logprobs is None:
-        return "none" if span.sampled.size else ""
+        return ("none" if span.sampled.size else ""), ""
     known = span.sampled_logprobs[np.isfinite(span.sampled_logprobs)]
     known = known[known > IMPLAUSIBLE_LOGPROB]
-    return f"{known.mean():.4f}" if known.size else ""
+    return (f"{known.mean():.4f}", f"{np.median(known):.4f}") if known.size else ("", "")
+
+
+def _temperature(record: "TrialRecord") -> str | float | None:
+    """The temperature, or why there is none; one that varies is said by its issue."""
+    from wmo_distill.issues import Issue
+
+    with_ = record.sampled_with
+    if with_.temperature is not None or Issue.SAMPLING_VARIES in record.issues:
+        return with_.temperature
+    return "not sent (the server's own default)" if with_.temperature_not_sent else "unknown"
 
 
 def _names(record: "TrialRecord") -> tuple[str | None, ...]:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -59,7 +59,8 @@ class Sink:
     lines: int = 0
     """Whole lines found, blank ones not counted."""
     issues: tuple[Issue, ...] = ()
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """The distinct values that its lines record, as recorded, by sampling column."""
 
 
 def sink_path(trial_name: str, step_name: str | None = None) -> str | None:
@@ -87,9 +88,8 @@ def read_sink(sinks: TrialFiles, relative: str | None) -> Sink:
     if order != list(range(len(values))):
         issues.append(Issue.SINK_OUT_OF_ORDER)
     ordered: list[dict[str, Any]] = [values[i] for i in order]
-    sampling, varies = _sampling(ordered)
-    issues += [Issue.SAMPLING_VARIES] * varies
-    return Sink(SinkState.READ, _calls(ordered), len(lines), tuple(issues), sampling)
+    calls, sampling = _calls(ordered), _sampling(ordered)
+    return Sink(SinkState.READ, calls, len(lines), tuple(issues), sampling)
 
 
 def split_lines(data: bytes) -> tuple[list[bytes], bool]:
@@ -152,16 +152,15 @@ def recorded_extra(value: Mapping[str, Any]) -> dict[str, Any]:
     return extra if nested is None else {**extra, "extra": nested}
 
 
-def _sampling(values: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
-    """(sampling arguments of the lines, None for one that differs between them; how many do)."""
-    agreed: dict[str, Any] = {}
-    varies: set[str] = set()
+def _sampling(values: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """The distinct sampling values of the lines, in order; null and NaN record nothing."""
+    distinct: dict[str, dict[Any, Any]] = {}
     for value in values:
         for name in COLUMNS:
             recorded = value.get(name)
             if recorded is None or (isinstance(recorded, float) and math.isnan(recorded)):
                 continue
-            if name in agreed and agreed[name] != recorded:
-                varies.add(name)
-            agreed.setdefault(name, recorded)
-    return {**agreed, **dict.fromkeys(varies)}, len(varies)
+            # true is not 1, and one list or object stands for all: no column holds any.
+            scalar = recorded if isinstance(recorded, str | int | float) else None
+            distinct.setdefault(name, {}).setdefault((type(recorded), scalar), recorded)
+    return {name: tuple(found.values()) for name, found in distinct.items()}

@@ -51,6 +51,8 @@ class Trajectory:
     """Whether the last agent step of the first file calls the completion tool."""
     issues: tuple[Issue, ...] = ()
     slow_reads: int = 0
+    agent: Any = None
+    """What the first file records of the agent: name, version, model, and `extra`."""
 
     @property
     def complete(self) -> bool:
@@ -96,6 +98,7 @@ def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) 
         reference_submitted=_reference_submitted(documents[0][0]),
         issues=tuple(issues),
         slow_reads=sum(slow for _, slow in documents),
+        agent=documents[0][0].get("agent"),
     )
 
 

@@ -3,12 +3,23 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 SLICE = 128
+
+
+class Quantiles(BaseModel):
+    """The 10 %, 50 % and 90 % quantiles over episodes, which one odd episode cannot move far."""
+
+    model_config = ConfigDict(frozen=True)
+
+    p10: float
+    p50: float
+    p90: float
 
 
 class PolicyHealth(BaseModel):
@@ -26,6 +37,10 @@ class PolicyHealth(BaseModel):
     scored_tokens: int
     entropy_per_token: float | None
     mean_generation_tokens: float | None
+    episode_entropy: Quantiles | None = None
+    """Of each episode's own `entropy_per_token`, over the episodes with a scored token."""
+    episode_generation_tokens: Quantiles | None = None
+    """Of the sampled tokens, over the episodes with spans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +63,7 @@ def call_stats(frame: pl.LazyFrame, max_tokens: int | None) -> CallStats:
     scored_rows = set(scores["row"].to_list())
     sampled, scored = int(calls["sampled"].sum()), int(scores["scored"].sum())
     episodes = sum(with_spans)
+    by_episode = dict(calls.group_by("row").agg(pl.col("sampled").sum()).iter_rows())
     at_cap = calls.clear() if max_tokens is None else calls.filter(pl.col("sampled") >= max_tokens)
     return CallStats(
         calls=calls.height,
@@ -62,8 +78,22 @@ def call_stats(frame: pl.LazyFrame, max_tokens: int | None) -> CallStats:
             scored_tokens=scored,
             entropy_per_token=(0.0 - math.fsum(scores["total"])) / scored if scored else None,
             mean_generation_tokens=sampled / episodes if sampled else None,
+            episode_entropy=_quantiles((0.0 - scores["total"] / scores["scored"]).to_list()),
+            episode_generation_tokens=_quantiles(
+                [by_episode.get(row, 0) for row, has in enumerate(with_spans) if has]
+            )
+            if sampled
+            else None,
         ),
     )
+
+
+def _quantiles(values: list[float]) -> Quantiles | None:
+    """Interpolated linearly between the two nearest episodes."""
+    if not values:
+        return None
+    p10, p50, p90 = np.quantile(values, (0.1, 0.5, 0.9)).tolist()
+    return Quantiles(p10=p10, p50=p50, p90=p90)
 
 
 def _in_slices(frame: pl.LazyFrame) -> list[pl.DataFrame]:

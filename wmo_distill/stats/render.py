@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from wmo_distill.stats.health import Quantiles
 from wmo_distill.stats.rates import Rate
 from wmo_distill.stats.rollout import RolloutStats
 
@@ -123,11 +124,19 @@ def _tokens(stats: RolloutStats) -> Table:
 
 def _policy(stats: RolloutStats) -> Table:
     h = stats.health
-    entropy, mean = h.entropy_per_token, h.mean_generation_tokens
     return [
-        ["entropy proxy, nats a token", "-" if entropy is None else f"{entropy:.4f}"],
-        ["sampled tokens an episode", "-" if mean is None else f"{mean:.1f}"],
+        ["", "mean", "10 %", "median", "90 % of episodes"],
+        ["entropy proxy, nats a token", *_spread(h.entropy_per_token, h.episode_entropy, 4)],
+        [
+            "sampled tokens an episode",
+            *_spread(h.mean_generation_tokens, h.episode_generation_tokens, 1),
+        ],
     ]
+
+
+def _spread(mean: float | None, over: Quantiles | None, digits: int) -> list[str]:
+    quantiles = (None, None, None) if over is None else (over.p10, over.p50, over.p90)
+    return ["-" if x is None else f"{x:.{digits}f}" for x in (mean, *quantiles)]
 
 
 def _tasks(stats: RolloutStats, most: int) -> Table:

@@ -8,7 +8,7 @@ import numpy as np
 
 from wmo_distill.issues import Issue
 from wmo_distill.sources.rows import IdRow, LogprobRow, whole_row
-from wmo_distill.tokens import Ids, Logprobs, TokenSpan, common_prefix
+from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, Ids, Logprobs, TokenSpan, common_prefix
 
 # Rounding makes a log-probability of a sure token a little positive; more is a fault upstream.
 POSITIVE = 1e-3
@@ -111,15 +111,28 @@ def usable(call: Call) -> tuple[Ids | None, Logprobs | None, list[Issue]]:
         return sampled, values, []
     if values.size != sampled.size:
         return sampled, None, [Issue.LOGPROBS_LENGTH]
+    values, issues = checked_logprobs(values)
+    return sampled, values, issues
+
+
+def checked_logprobs(values: Logprobs) -> tuple[Logprobs, list[Issue]]:
+    """(the values with NaN for each that is not finite, what is odd about them).
+
+    All finite values are kept: an odd one is said, and left to who uses it.
+    """
+    if not values.size:
+        return values, []
     issues: list[Issue] = []
     least, most = np.minimum.reduce(values), np.maximum.reduce(values)
     if not (isfinite(least) and isfinite(most)):
         finite = np.isfinite(values)
         issues = [Issue.LOGPROB_NOT_FINITE] * int(values.size - finite.sum())
         values = np.where(finite, values, np.nan)
-        most = np.fmax.reduce(values)
+        least, most = np.fmin.reduce(values), np.fmax.reduce(values)
     elif values.size > 1 and least == most == 0:
         issues.append(Issue.LOGPROBS_ALL_ZERO)
     if most > POSITIVE:
         issues.append(Issue.LOGPROB_POSITIVE)
-    return sampled, values, issues
+    if least <= IMPLAUSIBLE_LOGPROB:
+        issues += [Issue.LOGPROB_IMPLAUSIBLE] * int((values <= IMPLAUSIBLE_LOGPROB).sum())
+    return values, issues

@@ -1,8 +1,9 @@
 """Why an episode ended: two pure functions over one set of evidence."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles
@@ -187,13 +188,20 @@ def raised_exception(
 
 def zoned_time(value: Any) -> datetime | None:
     """An ISO 8601 time that names its zone; None for any other value."""
+    time = recorded_time(value)
+    return None if time is None or time.tzinfo is None else time
+
+
+def recorded_time(value: Any) -> datetime | None:
+    """An ISO 8601 date and time of day, with or without a zone; None for any other value."""
     if not isinstance(value, str):
         return None
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return time if time.tzinfo is not None else None
+    with suppress(ValueError):
+        date.fromisoformat(value)
+        return None  # a date alone, which `datetime` would read as its midnight
+    with suppress(ValueError):
+        return datetime.fromisoformat(value)
+    return None
 
 
 def turn_cap(config: Any) -> tuple[int | None, bool]:

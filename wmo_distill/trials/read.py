@@ -79,9 +79,12 @@ def read_trial_dir(
     columns["artifact_dir"] = found.path
     columns["job"] = job_name
     columns["group_expected"] = None if job is None else job.n_attempts
-    read = [_read_episode(trial, episode, columns, options) for episode in episode_places(trial)]
+    read = [
+        _read_episode(trial, episode, columns, options, values) for episode in episode_places(trial)
+    ]
     records = [record for record, _, _ in read]
-    if shared := (*trial.issues, *values.issues):
+    naive = [Issue.TIME_WITHOUT_ZONE] * values.naive
+    if shared := (*trial.issues, *values.issues, *naive):
         records[0] = replace(records[0], issues=tuple(sorted((*records[0].issues, *shared))))
     return ReadTrial(
         records=apply_cells(_unique(records), cells) if cells else tuple(_unique(records)),
@@ -108,9 +111,13 @@ def missing_trial(placed: PlacedCell) -> ReadTrial:
 
 
 def _read_episode(
-    trial: TrialDocuments, episode: EpisodePlace, columns: dict[str, Any], options: BuildOptions
+    trial: TrialDocuments,
+    episode: EpisodePlace,
+    columns: dict[str, Any],
+    options: BuildOptions,
+    of_trial: Values,
 ) -> tuple[TrialRecord, int, int]:
-    """(record, calls found, slow reads)."""
+    """(record, calls found, slow reads); that a time has no zone is said once, `of_trial`."""
     files, recorded, values = trial.files, episode.recorded, Values()
     agent_result = at(recorded, "agent_result")
     agent_dir = episode.directory("agent")
@@ -121,7 +128,10 @@ def _read_episode(
     found = 0 if sink is None or spans is not None else sink.lines
     spans = spans or own
     sampled_with, sampling_issues = sampling_of(
-        trial.config, options.declare, {} if sink is None else sink.sampling
+        trial.config,
+        options.declare,
+        {} if sink is None else sink.sampling,
+        trajectory.agent,
     )
     cap, cap_known, cap_issues = _cap(trial, options)
     trace = read_run_trace(files, episode.root) if sink is not None else None
@@ -171,6 +181,7 @@ def _read_episode(
         "n_episodes": values.integer(evidence.n_episodes),
         "max_turns": values.integer(cap),
     }
+    of_trial.naive |= values.naive
     issues = (
         *spans.issues,
         *account.issues,

@@ -1,13 +1,16 @@
-"""How the tokens were sampled: recorded in the trial's config or its sink, or declared."""
+"""How the tokens were sampled: recorded in sink, config or trajectory, or declared."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wmo_distill.declare import COLUMNS
 from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, Sampling
 from wmo_distill.trials.values import INT32, INT64, Values, at
+
+PLACES = ("llm_kwargs", "llm_call_kwargs")
+"""Where agent kwargs hold arguments for the model; each, and kwargs itself, has an extra_body."""
 
 # What an OpenAI-compatible server takes to decide on tokens; addresses and keys are not here.
 PARAMETERS = frozenset(
@@ -30,68 +33,153 @@ PARAMETERS = frozenset(
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _NUMBERS = ("temperature", "top_p")
 _INTEGERS = {"top_k": INT32, "train_step": INT64}
-_RAW_MODES = {"raw_logprobs": "raw", "processed_logprobs": "processed"}
+# vLLM's `logprobs_mode`; with logits for values there is a mode, and it is neither of ours.
+_LOGITS = "logits"
+_SERVER_MODES = {
+    "raw_logprobs": "raw",
+    "processed_logprobs": "processed",
+    "raw_logits": _LOGITS,
+    "processed_logits": _LOGITS,
+}
 
 
 def sampling_of(
-    config: Any, declared: Mapping[str, Any], recorded_in_sink: Mapping[str, Any]
+    config: Any,
+    declared: Mapping[str, Any],
+    in_sink: Mapping[str, Sequence[Any]],
+    agent: Any = None,
 ) -> tuple[Sampling, list[Issue]]:
-    """What is recorded, else what is declared, else null; a difference of the two is an issue.
+    """How an episode was sampled, as the first record with a sound value says, else as declared.
 
-    `declared` is of `parse_declare`; `recorded_in_sink` wins over the config, also where it holds
-    None. `Sampling.declared` names the values that were taken from `declared`.
+    The records in order: `in_sink`, the distinct values of a sink's lines; the trial's config;
+    what its trajectory records as `agent`. A damaged value is an issue and says nothing. A value
+    that varies in the sink is recorded, so None stays None: `{"top_k": [20, 40]}` gives top_k
+    None with SAMPLING_VARIES, and DECLARED_CONFLICT if top_k is declared. `declared` is of
+    `parse_declare`; `Sampling.declared` names the values that were taken from it.
     """
-    arguments = _arguments(config)
-    recorded = {k: v for k, v in arguments.items() if k in COLUMNS}
-    if "logprob_mode" not in recorded and "logprobs_mode" in arguments:
-        recorded["logprob_mode"] = _RAW_MODES.get(str(arguments["logprobs_mode"]))
-    recorded.update(recorded_in_sink)
-    values = Values()
-    typed = {name: _typed(name, recorded.get(name), values) for name in COLUMNS}
-    arguments |= recorded_in_sink
-    sent, unsound = _text({k: v for k, v in arguments.items() if k in PARAMETERS and v is not None})
-    issues = [Issue.SAMPLING_DAMAGED] * (len(values.issues) + unsound)
+    asked, ran = _arguments(at(config, "agent", "kwargs")), _arguments(at(agent, "extra"))
+    sent = ran | asked
+    typed: dict[str, Any] = {}
+    issues: list[Issue] = []
+    varying: set[str] = set()
+    for name in COLUMNS:
+        records = [in_sink.get(name, ()), *_recorded(name, asked), *_recorded(name, ran)]
+        sound, found = _first_sound(name, records)
+        issues += found
+        if len(sound) > 1:
+            varying.add(name)
+            issues.append(Issue.SAMPLING_VARIES)
+        typed[name] = next(iter(sound), None) if name not in varying else None
+        if sound:
+            sent[name] = None if name in varying else sound[typed[name]]
+        elif records[0]:
+            sent.setdefault(name, records[0][0])
+    issues += _conflicts(config, ran)
     used: list[str] = []
     for name, value in declared.items():
-        if typed[name] is None:
+        if name in varying or typed[name] not in (None, value):
+            issues.append(Issue.DECLARED_CONFLICT)
+        elif typed[name] is None:
             typed[name] = value
             used.append(name)
-        elif typed[name] != value:
-            issues.append(Issue.DECLARED_CONFLICT)
+    text, unsound = _text(_parameters(sent, config, agent))
+    issues += [Issue.SAMPLING_DAMAGED] * unsound
     mode = typed.pop("logprob_mode")
     return (
         Sampling(
             **typed,
-            logprob_mode=LogprobMode(mode) if mode else LogprobMode.UNKNOWN,
+            logprob_mode=LogprobMode(mode) if mode in list(LogprobMode) else LogprobMode.UNKNOWN,
             declared=tuple(sorted(used)),
-            sampling=sent,
+            sampling=text,
         ),
         issues,
     )
 
 
-def _arguments(config: Any) -> dict[str, Any]:
+def _arguments(kwargs: Any, places: Sequence[str] = PLACES) -> dict[str, Any]:
     """All recorded arguments; what stands later wins, an extra_body over its parent."""
-    kwargs = at(config, "agent", "kwargs")
     merged: dict[str, Any] = {}
-    for place in (kwargs, at(kwargs, "llm_kwargs"), at(kwargs, "llm_call_kwargs")):
+    for place in (kwargs, *(at(kwargs, name) for name in places)):
         for holder in (place, at(place, "extra_body")):
             if isinstance(holder, dict):
                 merged.update({k: v for k, v in holder.items() if v is not None})
     return merged
 
 
+def _recorded(name: str, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """What arguments record under a column's name; vLLM has one of its own for the mode."""
+    records = [(arguments[name],)] if name in arguments else []
+    if name == "logprob_mode" and "logprobs_mode" in arguments:
+        mode = arguments["logprobs_mode"]
+        records.append((_SERVER_MODES.get(mode, mode) if isinstance(mode, str) else mode,))
+    return records
+
+
+def _first_sound(name: str, records: Iterable[Sequence[Any]]) -> tuple[dict[Any, Any], list[Issue]]:
+    """(the sound values of the first record that has any, each with its raw form; issues)."""
+    values = Values()
+    sound: dict[Any, Any] = {}
+    for record in records:
+        for raw in record:
+            value = _typed(name, raw, values)
+            if value is not None:
+                sound.setdefault(value, raw)
+        if sound:
+            break
+    return sound, [Issue.SAMPLING_DAMAGED] * len(values.issues)
+
+
+def _conflicts(config: Any, ran: Mapping[str, Any]) -> list[Issue]:
+    """An issue for each value of the config that the agent, by its trajectory, did not run with.
+
+    terminus-2 records its constructor's arguments; those of a single call are in the config alone.
+    """
+    built = _arguments(at(config, "agent", "kwargs"), PLACES[:1])
+    issues = []
+    for name in COLUMNS:
+        asked, used = (_first_sound(name, _recorded(name, found))[0] for found in (built, ran))
+        if asked and used and asked.keys() != used.keys():
+            issues.append(Issue.SAMPLING_CONFLICT)
+    return issues
+
+
+def _parameters(sent: Mapping[str, Any], config: Any, agent: Any) -> dict[str, Any]:
+    """The sampling parameters among all arguments, and `temperature` as None if none was sent."""
+    parameters = {k: v for k, v in sent.items() if k in PARAMETERS and v is not None}
+    if "temperature" not in sent and _leaves_temperature_out(config, agent):
+        parameters["temperature"] = None
+    return parameters
+
+
+def _leaves_temperature_out(config: Any, agent: Any) -> bool:
+    """Whether the agent is known to send no temperature where none is recorded.
+
+    terminus-2 writes the temperature that it uses into its trajectory's `agent.extra`: in
+    Harbor 0.1 and 0.2 always (0.7 by default), later where one is set. Its tinker backend has a
+    default of its own.
+    """
+    kwargs = at(config, "agent", "kwargs")
+    return (
+        isinstance(at(config, "agent"), dict)
+        and (kwargs is None or isinstance(kwargs, dict))
+        and at(kwargs, "llm_backend") in (None, "litellm")
+        and at(agent, "name") == "terminus-2"
+        and isinstance(at(agent, "extra"), dict)
+    )
+
+
 def _typed(name: str, value: Any, values: Values) -> Any:
+    """A value as its column holds it; None for one that says nothing."""
     if name in _NUMBERS:
         return values.number(value)
     if name in _INTEGERS:
         return values.integer(value, _INTEGERS[name])
     if name == "policy_version" and type(value) is int:
         return str(value)
-    text = values.text(value)
-    if name != "logprob_mode":
+    text = values.text(value) or None
+    if name != "logprob_mode" or text is None:
         return text
-    if text is not None and text not in list(LogprobMode):
+    if text not in (*LogprobMode, _LOGITS):
         values.issues.append(Issue.VALUE_DAMAGED)
         return None
     # "unknown" is what no record means: a declared mode may replace it.

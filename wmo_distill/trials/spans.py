@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentKind, SpanSource
 from wmo_distill.sources.rows import (
@@ -20,7 +18,7 @@ from wmo_distill.sources.rows import (
 )
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.alignment import place_by_length, place_completions
-from wmo_distill.trials.calls import Call, SpanChain
+from wmo_distill.trials.calls import Call, SpanChain, checked_logprobs
 from wmo_distill.trials.lists import Lists, entry_lists, place_extra, whole_calls
 from wmo_distill.trials.witness import Turn, Witness, after_turns, is_summarizer
 
@@ -117,9 +115,9 @@ def _entry_spans(
         for call in calls:
             values = call.logprobs.values
             assert values is not None
-            finite = np.isfinite(values)
-            issues += [Issue.LOGPROB_NOT_FINITE] * int(values.size - finite.sum())
-            chain.link(call, whole_row(call.completion), np.where(finite, values, np.nan))
+            values, odd = checked_logprobs(values)
+            issues += odd
+            chain.link(call, whole_row(call.completion), values)
     else:
         calls, found, faults, placed = _salvaged(lists, turns)
         issues += faults

@@ -8,7 +8,7 @@ from typing import Any
 
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
-from wmo_distill.trials.ending import zoned_time
+from wmo_distill.trials.ending import recorded_time, zoned_time
 
 INT32 = 2**31
 INT64 = 2**63
@@ -25,9 +25,11 @@ def at(value: Any, *keys: str) -> Any:
 
 @dataclass(slots=True)
 class Values:
-    """Takes values and remembers how many were damaged."""
+    """Takes values and remembers how many were damaged, and whether a time had no zone."""
 
     issues: list[Issue] = field(default_factory=list)
+    naive: bool = False
+    """Whether a time without a zone was taken as UTC."""
 
     def text(self, value: Any) -> str | None:
         if isinstance(value, str):
@@ -52,21 +54,28 @@ class Values:
         return None
 
     def time(self, value: Any) -> datetime | None:
-        """A time that names its zone, in UTC."""
-        time = zoned_time(value)
+        """A time in UTC; one without a zone is taken as UTC."""
+        time = recorded_time(value)
         if time is not None:
+            self.naive |= time.tzinfo is None
             with suppress(OverflowError):
-                return time.astimezone(UTC)
+                return time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
         self._note_damage(value)
         return None
 
     def seconds(self, phase: Any) -> float | None:
-        """The length of a recorded phase, None unless both ends are known and in order."""
+        """The length of a recorded phase, None unless both ends are known and in order.
+
+        It is known of two times with a zone, and of two without one, which are of one clock.
+        """
         if not isinstance(phase, dict):
             self._note_damage(phase)
             return None
-        start, end = self.time(phase.get("started_at")), self.time(phase.get("finished_at"))
+        ends = phase.get("started_at"), phase.get("finished_at")
+        start, end = map(self.time, ends)
         if start is None or end is None:
+            return None
+        if (zoned_time(ends[0]) is None) != (zoned_time(ends[1]) is None):
             return None
         seconds = (end - start).total_seconds()
         if seconds >= 0:
