@@ -109,7 +109,7 @@ def test_a_temperature_not_sent_and_one_unknown_are_told_apart(trial: Path) -> N
         "the temperature, which no file records",
         "the temperature, which was not sent",
     ]
-    assert {advice.of for advice in told.values()} == {"1 of 2 sampled episodes"}
+    assert {advice.of for advice in told.values()} == {"1 of 2 episodes with tokens"}
     text = render(diagnose([trial.parent]), [trial.parent])
     assert text.count("--declare temperature=VALUE") == 1
 
@@ -179,7 +179,7 @@ def test_each_kind_of_agent_gets_the_right_word(tmp_path: Path) -> None:
         "token collection is off": "1 of 1 trials of agents that can record",
         "a token recorder": "1 of 6 trials",
         "an agent that we know": "2 of 6 trials",
-        "the temperature": "1 of 1 episodes that ran",
+        "the temperature, which no file records": "1 of 1 episodes that ran",
     }
 
 
@@ -193,7 +193,11 @@ def test_what_sampled_nothing_is_in_no_count_of_tokens(tmp_path: Path) -> None:
     made(tmp_path, "b", agent={"name": "oracle"})
     made(tmp_path, "c", agent={"name": "claude-code"})
     of = {advice.missing: advice.of for advice in diagnose([tmp_path]).advice}
-    assert of["the tokenizer"] == of["the temperature"] == "1 of 1 episodes with tokens"
+    assert (
+        of["the tokenizer"]
+        == of["the temperature, which no file records"]
+        == "1 of 1 episodes with tokens"
+    )
 
 
 def test_a_directory_without_trials(tmp_path: Path) -> None:
