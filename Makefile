@@ -45,7 +45,7 @@ help:
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
 	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
-	@echo "make fuzz                    the property tests at length (FUZZ_EXAMPLES=20000)"
+	@echo "make fuzz                    every property test with random examples, for hours (FUZZ_EXAMPLES=20000)"
 	@echo "make clean                   remove the virtual environments and demo/"
 
 demo: $(VENV)/run
@@ -60,7 +60,8 @@ test: $(VENV)/dev
 	@cd $(HERE) && $(VENV)/bin/python -m pytest -q
 
 test-trainers: $(TRAINERS)/done
-	@cd $(HERE) && $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train
+	@cd $(HERE) && CLEAN_RUNS=200 $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train \
+		tests/proof/test_generate.py
 
 shards: $(VENV)/run
 	@test -n "$(TRIALS)" || { echo "make shards: TRIALS is empty; expected a directory of trials:" \
@@ -76,8 +77,8 @@ bench: $(BENCH_VENV)/done $(REFERENCE)/done
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
 
 fuzz: $(VENV)/dev
-	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q \
-		tests/sources/test_documents.py tests/trials/test_damage.py
+	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q -m hypothesis tests
+	@cd $(HERE) && CLEAN_RUNS=200 $(VENV)/bin/python -m pytest -q tests/proof/test_settings.py
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(TRAINERS) $(HERE)/demo

@@ -1,6 +1,5 @@
-"""What all tests share: no test fails for being slow."""
+"""What all tests share: the settings of the property tests."""
 
-from hypothesis import settings
+from tests.effort import load_profile
 
-settings.register_profile("no_deadline", deadline=None)
-settings.load_profile("no_deadline")
+load_profile()

@@ -30,12 +30,28 @@ class Needs:
     """How many lack what: over all trials, all jobs, or the trials and episodes of a sample."""
 
     trials: int
-    sampled: int
+    read: int
+    """Trials that were read."""
+    recording: int
+    """Trials whose agent can record tokens."""
     episodes: int
+    """Of the trials that were read, without those whose agent samples no model."""
+    sampled: int
+    """Episodes with a sampled token."""
+    asked: int
+    """The same; where there are none, those of agents that can record tokens and ran."""
+    version_unknown: int
+    """Trials read whose result or config has another schema_version."""
+    retries_unknown: int
+    """Trials of `harbor serve` whose database cannot be read."""
     not_collecting: int
-    """Trials whose config does not turn token collection on."""
+    """Trials whose agent can record tokens and whose config does not tell it to."""
+    without_recorder: int
+    """Trials whose agent writes no tokens."""
+    unknown_agent: int
+    """Trials of an agent of which we do not know whether it writes tokens, and that hold none."""
     silent: int
-    """Sampled trials that collect and took turns, but hold no token."""
+    """Trials read that collect and took turns, but hold no token."""
     without_logprobs: int
     temperature: int
     """Episodes of which no record says the temperature, nor that none was sent."""
@@ -55,9 +71,24 @@ class Needs:
 
 def advise(needs: Needs) -> tuple[Advice, ...]:
     """Advice in the order of what matters most; none for what no trial lacks."""
-    trials, episodes = needs.trials, needs.episodes
+    asked = "episodes with tokens" if needs.sampled else "episodes that ran"
     table = [
-        (needs.not_collecting, trials, "trials", Advice(
+        (needs.version_unknown, needs.read, "trials read", Advice(
+            missing="a schema_version that we know",
+            of="",
+            why="result.json, or its config, says another schema_version than 1: such a trial is "
+            "read as one without a result; a newer wmo-distill may know it",
+            for_rl_only=False,
+        )),
+        (needs.retries_unknown, needs.trials, "trials", Advice(
+            missing="which attempts were retried",
+            of="",
+            why="harbor serve ran these trials, and only its database (harbor.sqlite3, beside "
+            "files/) says which attempt repeats which; it cannot be read from here, so an attempt "
+            "that failed counts beside its retry",
+            for_rl_only=False,
+        )),
+        (needs.not_collecting, needs.recording, "trials of agents that can record", Advice(
             missing="token collection is off",
             of="",
             why="Harbor records no token ids unless the agent is told to; "
@@ -65,29 +96,44 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             for_rl_only=False,
             agent=("collect_rollout_details: true",),
         )),
-        (needs.silent, needs.sampled, "sampled trials", Advice(
+        (needs.without_recorder, needs.trials, "trials", Advice(
+            missing="a token recorder",
+            of="",
+            why="their agent samples a model and writes no token ids, whatever its arguments: run "
+            "it behind a recorder that writes sink files, and build with --sinks DIR",
+            for_rl_only=False,
+            build=("--sinks DIR",),
+        )),
+        (needs.unknown_agent, needs.trials, "trials", Advice(
+            missing="an agent that we know",
+            of="",
+            why="none of Harbor's own, and no tokens were found: whether it can record them is "
+            "unknown to us; a recorder beside it always can (build with --sinks DIR)",
+            for_rl_only=False,
+        )),
+        (needs.silent, needs.read, "trials read", Advice(
             missing="the server sends no token ids",
             of="",
             why="collection is on, but answers held no ids: serve with vLLM 0.10.2 or newer, name "
             "the model hosted_vllm/NAME, and let no proxy drop return_token_ids",
             for_rl_only=False,
         )),
-        (needs.without_logprobs, episodes, "sampled episodes", Advice(
+        (needs.without_logprobs, needs.sampled, "episodes with tokens", Advice(
             missing="log-probabilities",
             of="",
             why="fine for supervised use, not for RL: the server, and any proxy before it, must "
             "answer `logprobs: true`, which Harbor asks for where collection is on",
             for_rl_only=True,
         )),
-        (needs.temperature, episodes, "sampled episodes", Advice(
-            missing="the temperature, which no file records",
+        (needs.temperature, needs.asked, asked, Advice(
+            missing="the temperature",
             of="",
-            why="whatever sampled these tokens had one: an agent's default, or the server's",
+            why="no file holds it: it was an agent's default, or the server's",
             for_rl_only=True,
             agent=("temperature: 1.0",),
             declare=("temperature=VALUE",),
         )),
-        (needs.temperature_not_sent, episodes, "sampled episodes", Advice(
+        (needs.temperature_not_sent, needs.asked, asked, Advice(
             missing="the temperature, which was not sent",
             of="",
             why="the server then applied its own default, and its own top_p and top_k: with vLLM "
@@ -96,7 +142,7 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             agent=("temperature: 1.0",),
             declare=("temperature=VALUE",),
         )),
-        (needs.logprob_mode, episodes, "sampled episodes", Advice(
+        (needs.logprob_mode, needs.sampled, "episodes with tokens", Advice(
             missing="the log-probability mode",
             of="",
             why="raw is before temperature and filters (vLLM's own default), processed is after "
@@ -104,28 +150,28 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             for_rl_only=True,
             declare=("logprob_mode=MODE",),
         )),
-        (needs.policy_version, episodes, "sampled episodes", Advice(
+        (needs.policy_version, needs.sampled, "episodes with tokens", Advice(
             missing="the policy version",
             of="",
             why="which weights sampled the tokens; needed to tell old data from new",
             for_rl_only=True,
             declare=("policy_version=VERSION",),
         )),
-        (needs.tokenizer, episodes, "sampled episodes", Advice(
+        (needs.tokenizer, needs.sampled, "episodes with tokens", Advice(
             missing="the tokenizer",
             of="",
             why="ids mean nothing without it; any fingerprint that tells yours apart will do",
             for_rl_only=False,
             declare=("tokenizer=NAME",),
         )),
-        (needs.other_reward, episodes, "sampled episodes", Advice(
+        (needs.other_reward, needs.episodes, "episodes read", Advice(
             missing="a reward under the key `reward` in [0, 1]",
             of="",
             why="name the key that is the reward, or the range that it has",
             for_rl_only=False,
             build=("--reward-key KEY", "--reward-range LO HI"),
         )),
-        (needs.unmeasured, episodes, "sampled episodes", Advice(
+        (needs.unmeasured, needs.episodes, "episodes read", Advice(
             missing="a valid grade",
             of="",
             why="the agent never ran, or its work was never graded; they keep their rows and "
@@ -139,7 +185,7 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             for_rl_only=True,
             job=("n_attempts: 8",),
         )),
-        (needs.rewritten, episodes, "sampled episodes", Advice(
+        (needs.rewritten, needs.sampled, "episodes with tokens", Advice(
             missing="prompts that extend the call before",
             of="",
             why="the template drops what was sampled before, such as thinking: nothing is lost, "
@@ -147,7 +193,7 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             for_rl_only=False,
             agent=("interleaved_thinking: true",),
         )),
-        (needs.summarized, episodes, "sampled episodes", Advice(
+        (needs.summarized, needs.sampled, "episodes with tokens", Advice(
             missing="one history",
             of="",
             why="summarization began a new one: nothing is lost, but such an episode becomes "

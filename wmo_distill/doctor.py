@@ -20,14 +20,17 @@ from wmo_distill.options import BuildOptions
 from wmo_distill.records import LogprobMode, StopReason, TrialRecord
 from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.discovery import FoundTrial, discover
+from wmo_distill.sources.documents import known_version
 from wmo_distill.sources.state import trial_state
 from wmo_distill.stats.rollout import SPANLESS_REASONS
+from wmo_distill.trials.agents import AgentKind, agent_kind
 from wmo_distill.trials.read import read_trial_dir
 from wmo_distill.trials.values import at
 
 SAMPLE_TRIALS = 64
 SAMPLE_BYTES = 256_000_000
 NOT_RECORDED = "not recorded"
+NO_MODEL = "no model was sampled"
 
 _ATIF = re.compile(rb'"schema_version"\s*:\s*"(ATIF-v[0-9.]{1,8})"')
 
@@ -82,6 +85,9 @@ class Setup:
     agent: str
     model: str
     collects: bool | None
+    """None where no config can be read."""
+    kind: AgentKind
+    job_id: str | None = None
 
 
 def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
@@ -95,11 +101,12 @@ def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
     read = [read_trial_dir(found.trials[index], BuildOptions()).records for index in chosen]
     written = _written_bytes(_all(read))
     seconds = time.perf_counter() - began
-    sample = _sample(read, sum(sizes[index] for index in chosen))
+    kinds = [setups[index].kind for index in chosen]
+    sample = _sample(read, kinds, sum(sizes[index] for index in chosen))
     share = sample.bytes / sum(sizes) if sum(sizes) else 0.0
     return Diagnosis(
         trials=len(found.trials),
-        jobs=len({trial.root.parent for trial in found.trials if trial.job is not None}),
+        jobs=len(_jobs(found.trials, setups)),
         bytes=sum(sizes),
         harbor=_counted(setup.harbor for setup in setups),
         agents=_counted(setup.agent for setup in setups),
@@ -109,6 +116,16 @@ def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
         build_seconds=seconds / share / usable_cores() if share else None,
         shard_bytes=int(written / share) if share else None,
     )
+
+
+def _jobs(trials: Sequence[FoundTrial], setups: Sequence[Setup]) -> dict[object, set[AgentKind]]:
+    """Which kinds of agents each job has: a directory, or the id that a server gave it."""
+    jobs: dict[object, set[AgentKind]] = {}
+    for trial, setup in zip(trials, setups, strict=True):
+        key = trial.root.parent if trial.job is not None else setup.job_id
+        if key is not None:
+            jobs.setdefault(key, set()).add(setup.kind)
+    return jobs
 
 
 def choose(sizes: Sequence[int]) -> list[int]:
@@ -137,6 +154,8 @@ def _written_bytes(records: Iterable[TrialRecord]) -> int:
 def _setup(trial: FoundTrial, versions: dict[Path, str | None]) -> Setup:
     files = TrialFiles(trial.root)
     config = files.read_json("config.json")
+    if not known_version(config):
+        config = Absent.UNREADABLE
     job = trial.root.parent
     if trial.job is not None and job not in versions:
         versions[job] = _locked_version(TrialFiles(job))
@@ -146,7 +165,9 @@ def _setup(trial: FoundTrial, versions: dict[Path, str | None]) -> Setup:
         harbor=version or NOT_RECORDED,
         agent=_name(at(config, "agent", "name")) or _name(at(config, "agent", "import_path")),
         model=_name(at(config, "agent", "model_name")),
-        collects=None if isinstance(config, Absent) else collects is True,
+        collects=collects is True if isinstance(config, dict) else None,
+        kind=agent_kind(config),
+        job_id=None if trial.served is None else _name(at(config, "job_id")),
     )
 
 
@@ -172,7 +193,9 @@ def _atif_version(files: TrialFiles) -> str | None:
     return None
 
 
-def _sample(read: Sequence[tuple[TrialRecord, ...]], size: int) -> Sample:
+def _sample(
+    read: Sequence[tuple[TrialRecord, ...]], kinds: Sequence[AgentKind], size: int
+) -> Sample:
     records = _all(read)
     tokens = [sum(record.counts.output_tokens for record in trial) for trial in read]
     complete = [all(_scored(record) for record in trial) for trial in read]
@@ -184,7 +207,9 @@ def _sample(read: Sequence[tuple[TrialRecord, ...]], size: int) -> Sample:
         with_logprobs=sum(n > 0 and whole for n, whole in pairs),
         without_logprobs=sum(n > 0 and not whole for n, whole in pairs),
         without_tokens=_counted(
-            _reason(trial) for trial, n in zip(read, tokens, strict=True) if not n
+            NO_MODEL if kind is AgentKind.NO_MODEL else _reason(trial)
+            for trial, kind, n in zip(read, kinds, tokens, strict=True)
+            if not n
         ),
         measured=sum(record.measured for record in records),
         rewritten=sum(record.counts.fragments > 1 for record in records),
@@ -211,23 +236,55 @@ def _needs(
     chosen: Sequence[int],
     read: Sequence[tuple[TrialRecord, ...]],
 ) -> Needs:
-    """How many trials, or sampled episodes, lack what training needs."""
-    records = _all(read)
-    ran = [r for r in records if r.stop_reason not in (StopReason.NOT_RUN, StopReason.CANCELLED)]
-    sampled = [r for r in records if r.counts.output_tokens]
-    untempered = [r for r in sampled or ran if r.sampled_with.temperature is None]
-    silent = 0
-    for index, trial in zip(chosen, read, strict=True):
-        empty = not any(record.counts.output_tokens for record in trial)
-        turned = any((record.n_episodes or 0) > 1 for record in trial)
-        silent += bool(setups[index].collects and empty and turned)
+    """How many trials, or episodes that were read, lack what training needs.
+
+    Trials whose agent samples no model lack nothing.
+    """
+    pairs = [(setups[index], trial) for index, trial in zip(chosen, read, strict=True)]
+    trained = [(setup, trial) for setup, trial in pairs if setup.kind is not AgentKind.NO_MODEL]
+    records = _all(trial for _, trial in trained)
+    sampled = [record for record in records if record.counts.output_tokens]
+    ran = _all(trial for setup, trial in trained if setup.kind is AgentKind.RECORDS)
+    ran = [r for r in ran if r.stop_reason not in (StopReason.NOT_RUN, StopReason.CANCELLED)]
+    asked = sampled or ran
+    untempered = [record for record in asked if record.sampled_with.temperature is None]
+    empty = [
+        (setup, trial)
+        for setup, trial in trained
+        if not any(record.counts.output_tokens for record in trial)
+    ]
+    holding = {
+        index
+        for index, trial in zip(chosen, read, strict=True)
+        if any(record.counts.output_tokens for record in trial)
+    }
+    unproven = [setup for index, setup in enumerate(setups) if index not in holding]
     jobs = {trial.root.parent: trial.job for trial in trials if trial.job is not None}
+    kinds = _jobs(trials, setups)
     return Needs(
         trials=len(trials),
-        sampled=len(read),
+        read=len(read),
+        recording=sum(setup.kind is AgentKind.RECORDS for setup in setups),
         episodes=len(records),
-        not_collecting=sum(setup.collects is False for setup in setups),
-        silent=silent,
+        sampled=len(sampled),
+        asked=len(asked),
+        version_unknown=sum(
+            any(Issue.RESULT_VERSION_UNKNOWN in record.issues for record in trial) for trial in read
+        ),
+        retries_unknown=sum(
+            trial.served is not None and not trial.served.retries_known for trial in trials
+        ),
+        not_collecting=sum(
+            setup.kind is AgentKind.RECORDS and setup.collects is False for setup in setups
+        ),
+        without_recorder=sum(setup.kind is AgentKind.NEEDS_RECORDER for setup in unproven),
+        unknown_agent=sum(
+            setup.kind is AgentKind.UNKNOWN and setup.collects is False for setup in unproven
+        ),
+        silent=sum(
+            bool(setup.collects) and any((record.n_episodes or 0) > 1 for record in trial)
+            for setup, trial in empty
+        ),
         without_logprobs=sum(not _scored(r) for r in sampled),
         temperature=sum(not r.sampled_with.temperature_not_sent for r in untempered),
         temperature_not_sent=sum(r.sampled_with.temperature_not_sent for r in untempered),
@@ -239,9 +296,12 @@ def _needs(
             Issue.REWARD_KEY_MISSING in r.issues or Issue.REWARD_OUT_OF_RANGE in r.issues
             for r in records
         ),
-        alone=sum(job is not None and job.n_attempts == 1 for job in jobs.values()),
-        rewritten=sum(r.counts.fragments > 1 and not r.compactions for r in records),
-        summarized=sum(bool(r.compactions) for r in records),
+        alone=sum(
+            job is not None and job.n_attempts == 1 and kinds[root] != {AgentKind.NO_MODEL}
+            for root, job in jobs.items()
+        ),
+        rewritten=sum(r.counts.fragments > 1 and not r.compactions for r in sampled),
+        summarized=sum(bool(r.compactions) for r in sampled),
     )
 
 

@@ -26,6 +26,7 @@ _TRANSIENT = {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOU
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _LIKE_AN_ESCAPE = re.compile(rb"\\(?=x[0-9a-f]{2})")
 
 
@@ -199,6 +200,12 @@ def path_text(path: str | os.PathLike[str]) -> str:
     if b"\\" in data:
         data = _LIKE_AN_ESCAPE.sub(rb"\\x5c", data)
     return data.decode("utf-8", "backslashreplace")
+
+
+def text_path(text: str) -> Path:
+    """The path of which `path_text` made this text."""
+    data = _ESCAPE.sub(lambda escape: bytes([int(escape[1], 16)]), text.encode())
+    return Path(os.fsdecode(data))
 
 
 def plain_text(value: str) -> str:

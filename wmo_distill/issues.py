@@ -26,6 +26,10 @@ class Issue(StrEnum):
     # the trial's own files
     RESULT_MISSING = "result_missing", "no result.json: the trial is running or was killed"
     RESULT_UNREADABLE = "result_unreadable", "result.json is no readable JSON trial result"
+    RESULT_VERSION_UNKNOWN = (
+        "result_version_unknown",
+        "schema_version of the result or its config is not 1: read as an unreadable result",
+    )
     RESULT_UNFINISHED = "result_unfinished", "result.json has no finished_at"
     CHANGED_WHILE_READING = (
         "changed_while_reading",
@@ -98,6 +102,17 @@ class Issue(StrEnum):
         True,
     )
     CALL_IN_CORRUPT_SINK = "call_in_corrupt_sink", "a line of a corrupt sink was dropped", True
+    CALL_LOST = (
+        "call_lost",
+        "a call that counters or turns prove is recorded nowhere",
+        True,
+    )
+    CALLS_BEYOND_TURNS = (
+        "calls_beyond_turns",
+        "one recorded call more than the episode's turns account for: kept",
+    )
+    CALL_BEFORE_START = "call_before_start", "a call from before the agent began: kept"
+    CALL_AFTER_END = "call_after_end", "a call from after the agent had ended: kept"
     COMPLETION_MISSING = (
         "completion_missing",
         "a call's completion ids were not recorded: kept as context",

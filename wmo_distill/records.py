@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from wmo_distill.counts import TokenCounts, count_tokens
 from wmo_distill.issues import Issue
+from wmo_distill.predicates import is_measured
 from wmo_distill.tokens import TokenSpan
 
 
@@ -202,7 +203,9 @@ class TrialRecord:
     @property
     def measured(self) -> bool:
         """Graded, and the grade counts."""
-        return self.reward is not None and self.reward_valid is True
+        return is_measured(
+            self.reward, self.reward_valid, infra_failed=self.infra_failed, issues=self.issues
+        )
 
     @property
     def graded_score(self) -> float | None:

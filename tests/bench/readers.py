@@ -164,6 +164,7 @@ def datums(paths: list[Path], *, parquet: bool) -> dict[str, Any]:
     """Shards, which are read within the time, to training sequences."""
     import wmo_distill
     from wmo_distill.datums.options import DatumOptions
+    from wmo_distill.datums.shards import dataset_groups
     from wmo_distill.datums.stream import Funnel, iter_rows
 
     with tempfile.TemporaryDirectory() as out:
@@ -175,7 +176,8 @@ def datums(paths: list[Path], *, parquet: bool) -> dict[str, Any]:
             stats = wmo_distill.build_datum_shards(paths[0], Path(out) / "datums").stats
         else:
             funnel = Funnel()
-            for _ in iter_rows(paths[0], DatumOptions(), {}, funnel):
+            _, groups = dataset_groups(paths[0], DatumOptions())
+            for _ in iter_rows(paths[0], DatumOptions(), groups, funnel):
                 pass
             stats = funnel.account.stats()
         seconds, busy = time.perf_counter() - start, time.process_time() - cpu

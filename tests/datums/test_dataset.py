@@ -17,7 +17,7 @@ from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.datum import Account, Drop, TrainDatum
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.options import DatumOptions
-from wmo_distill.datums.shards import build_datum_shards
+from wmo_distill.datums.shards import build_datum_shards, dataset_groups
 from wmo_distill.datums.stream import Funnel, iter_rows
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs import MANIFEST
@@ -100,10 +100,13 @@ def records(draw: st.DrawFn) -> TrialRecord:
             sampled = draw(st.none() | IDS | IDS | IDS)
             logprobs: Sequence[float] | None = None
             if sampled is not None and draw(st.integers(0, 9)):
-                values = st.sampled_from([-0.5, -1.0, -2.0, float("nan")])
+                values = st.sampled_from([-0.5, -1.0, float("nan"), -999.9, -1000.0, -1e16])
                 few = values if draw(st.integers(0, 4)) == 0 else st.just(-0.25)
                 logprobs = draw(st.lists(few, min_size=len(sampled), max_size=len(sampled)))
-            spans.append(TokenSpan(call, prompt, sampled, logprobs, segment=segment))
+            reason = draw(st.sampled_from([None, "stop", "length"]))
+            spans.append(
+                TokenSpan(call, prompt, sampled, logprobs, segment=segment, finish_reason=reason)
+            )
             history = prompt + (sampled or [])
     return TrialRecord(episode_id="e", trial_name="t", spans=tuple(spans))
 
@@ -137,6 +140,8 @@ def test_a_clean_row_is_what_the_record_gives(
         assert same(clean.sampled_logprobs, datum.sampled_logprobs)
         assert clean.call_starts == datum.call_starts
         assert clean.call_lengths == datum.call_lengths
+        assert clean.finish_reasons == datum.finish_reasons
+        assert datum.ends_chat
         assert datum.break_cause is None
         others = {Drop.SUBAGENT: clean.subagent_tokens} if clean.subagent_tokens else {}
         assert account.dropped_tokens == others
@@ -145,7 +150,8 @@ def test_a_clean_row_is_what_the_record_gives(
 def test_most_rows_are_clean(dataset: Path) -> None:
     """The quick way is the one that is taken."""
     counted = Funnel()
-    rows = [row for rows in iter_rows(dataset, DatumOptions(), {}, counted) for row in rows]
+    _, groups = dataset_groups(dataset, DatumOptions())
+    rows = [row for rows in iter_rows(dataset, DatumOptions(), groups, counted) for row in rows]
     views = [row for row in rows if row.datum.token_ids.base is not None]
     assert len(views) > len(rows) / 2
 
@@ -158,7 +164,7 @@ def test_what_is_no_datum_directory_is_told(dataset: Path, tmp_path: Path) -> No
     build_datum_shards(dataset, tmp_path / "d")
     text = (tmp_path / "d" / MANIFEST).read_text()
     (tmp_path / "d" / MANIFEST).write_text(
-        text.replace('"schema_version": 1', '"schema_version": 9')
+        text.replace('"schema_version": 2', '"schema_version": 1')
     )
-    with pytest.raises(UsageError, match="found 9"):
+    with pytest.raises(UsageError, match="found 1; make the datums again"):
         read_datum_manifest(tmp_path / "d")

@@ -1,19 +1,26 @@
 """Group numbers and advantages from rewards."""
 
 import math
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.groups import episode_groups
 from wmo_distill.datums.options import Baseline, DatumOptions, RewardOf
+from wmo_distill.datums.shards import build_datum_shards
+from wmo_distill.options import BuildOptions
+from wmo_distill.pipeline import build
 
 
 def row(name: str, reward: float | None, **more: Any) -> dict[str, Any]:
     return {
         "episode_id": name,
+        "trial_id": None,
         "artifact_dir": name,
         "step_index": None,
         "step_name": None,
@@ -21,6 +28,10 @@ def row(name: str, reward: float | None, **more: Any) -> dict[str, Any]:
         "reward": reward,
         "trial_reward": reward,
         "reward_valid": True,
+        "trial_reward_valid": True,
+        "passed": None if reward is None else reward == 1.0,
+        "infra_failed": False,
+        "issues": [],
         **more,
     }
 
@@ -78,8 +89,57 @@ def test_rewards_of_steps() -> None:
     by_trial = advantages(rows, advantages="centered", reward=RewardOf.TRIAL)
     assert by_trial["t/0"] == by_trial["t/1"] == 0.25
     by_return = advantages(rows, advantages="centered", reward=RewardOf.RETURN, discount=0.5)
-    assert by_return["t/0"] == pytest.approx(0.25 / 2)
-    assert by_return["t/1"] is None
+    # the step between has no reward, so what comes from the first on is not known
+    assert by_return == {"t/0": None, "t/1": None, "t/2": 0.5, "u0": 0.0, "u1": 0.0, "u2": -0.5}
+
+
+def test_a_difference_of_rounding_is_none(tmp_path: Path) -> None:
+    """0.1 * 3 next to 0.3, three times: what NumPy makes of it is 1.5, -0.5, -0.5, -0.5."""
+    trials = Path(__file__).parents[2] / "fixtures/faults/grpo-rounding-noise/jobs"
+    shards = tmp_path / "s"
+    build([trials], shards, BuildOptions(declare={"logprob_mode": "raw"}), workers=1)
+    build_datum_shards(shards, tmp_path / "d", DatumOptions(advantages=Baseline.GRPO))
+    found = list(iter_datums(tmp_path / "d"))
+    rewards = np.array([one.values["reward"] for one in found])
+    assert len(set(rewards.tolist())) == 2
+    assert np.ptp(rewards) <= np.spacing(0.3)
+    assert [one.datum.advantages.any() for one in found] == [False] * 4  # type: ignore[union-attr]
+    options = DatumOptions(advantages=Baseline.GRPO, drop_constant=True)
+    summary = build_datum_shards(shards, tmp_path / "e", options)
+    assert (summary.dropped_groups, summary.stats.datums) == (4, 0)
+
+
+@pytest.mark.parametrize("baseline", [Baseline.GRPO, Baseline.CENTERED, Baseline.RLOO])
+@pytest.mark.parametrize(
+    ("rewards", "constant"),
+    [
+        ([0.1 + 0.2, 0.3, 0.3], True),
+        ([1e9, 1e9 + 1, 1e9], True),  # a deviation of 0.6 next to 1e-6 * 1e9
+        ([0.0, 1e-7], True),
+        ([0.0, 1e-5], False),
+        ([1e9, 1e9 + 1e4], False),
+        ([-1e9, -1e9 + 1], True),
+        ([0.0, 1.0], False),
+    ],
+)
+def test_rounding_is_measured_against_the_mean(
+    rewards: list[float], constant: bool, baseline: Baseline
+) -> None:
+    rows = [row(str(n), reward) for n, reward in enumerate(rewards)]
+    array = np.array(rewards)
+    deviation = array.std(ddof=1)
+    assert (deviation <= 1e-6 * max(1.0, abs(array.mean()))) is np.bool_(constant)
+    got = np.array(list(advantages(rows, advantages=baseline).values()))
+    centered = array - array.mean()
+    n = array.size
+    want = {
+        Baseline.GRPO: np.zeros(n) if constant else centered / deviation,
+        Baseline.CENTERED: centered,
+        Baseline.RLOO: centered * n / (n - 1),
+    }[baseline]
+    assert got == pytest.approx(want, abs=1e-6, rel=1e-6)
+    groups = episode_groups(rows, DatumOptions(advantages=baseline, drop_constant=True))
+    assert {group.dropped for group in groups.values()} == {constant}
 
 
 @given(

@@ -89,14 +89,63 @@ def test_another_number_of_answers_is_the_caller_s_error() -> None:
         build_topk_ce_datums([simple([0, 1])], [[None, [(1, -1.0), (2, -1.0)]]], 1)
 
 
-@pytest.mark.parametrize("value", [math.nan, -math.inf, math.inf])
-def test_a_value_that_is_not_finite_trains_nothing(value: float) -> None:
+@pytest.mark.parametrize("value", [math.nan, -math.inf, math.inf, -1000.0, -9999.0, -1e16])
+def test_a_value_that_is_not_finite_or_implausible_trains_nothing(value: float) -> None:
     got, stats = attach_advantages([simple([0, 1])], [[None, value]])
     assert got == []
     assert (stats.not_finite_drops, stats.advantage_mean) == (1, None)
     copies, told = build_topk_ce_datums([simple([0, 1])], [[None, [(1, value)]]], 1)
     assert copies == []
     assert told.mismatch_drops == 1
+
+
+def test_an_implausible_value_at_a_context_position_costs_nothing() -> None:
+    got, stats = attach_advantages([simple([0, 1])], [[-9999.0, -999.0]])
+    assert [one.advantages.tolist() for one in got] == [[0.0, -998.0]]  # type: ignore[union-attr]
+    assert (stats.not_finite_drops, stats.teacher_mean) == (0, -998.0)
+
+
+def test_an_implausible_sampled_value_stays_out_of_the_statistics() -> None:
+    """A supervised build keeps such a token; teacher - sampled would be 1e16."""
+    odd = simple([0, 1])
+    odd.sampled_logprobs[1] = -1e16
+    got, stats = attach_advantages([odd, simple([0, 1])], [[None, -1.5], [None, -1.5]])
+    assert len(got) == 1
+    assert (stats.not_finite_drops, stats.advantage_mean, stats.teacher_mean) == (1, -0.5, -0.5)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [(7, -0.5), (7, -0.5), (8, -1.0)],
+        [(8, -1.0), (7, -0.5), (8, -1.0)],
+        [(7, -0.5), (8, -1.0), (7, -0.5), (8, -1.0), (7, -0.5)],
+    ],
+)
+def test_a_candidate_that_is_listed_twice_has_one_weight(row: list[tuple[int, float]]) -> None:
+    copies, _ = build_topk_ce_datums([simple([0, 1])], [[None, row]], 5)
+    weights: dict[int, list[float]] = {}
+    for copy in copies:
+        assert copy.target_ids is not None
+        assert copy.target_weights is not None
+        if copy.target_weights[1]:
+            weights.setdefault(int(copy.target_ids[1]), []).append(copy.target_weights[1])
+    first, second = np.exp(-0.5), np.exp(-1.0)
+    total = first + second
+    assert weights == {7: [pytest.approx(first / total)], 8: [pytest.approx(second / total)]}
+
+
+def test_two_log_probabilities_of_one_id_add_up() -> None:
+    """As in the reference: two tokens of another tokenizer that are one of the student's."""
+    row = [(7, -0.5), (7, -1.5), (8, -1.0)]
+    copies, _ = build_topk_ce_datums([simple([0, 1])], [[None, row]], 3)
+    shares = np.exp([-0.5, -1.5, -1.0])
+    on_7 = sum(
+        copy.target_weights[1]  # type: ignore[index]
+        for copy in copies
+        if copy.target_ids[1] == 7  # type: ignore[index]
+    )
+    assert on_7 == pytest.approx((shares[0] + shares[1]) / shares.sum())
 
 
 def test_parts_add_up() -> None:

@@ -91,6 +91,11 @@ def doubled(rows: Rows) -> None:
     rows.append(dict(rows[1]))
 
 
+def two_ends(rows: Rows) -> None:
+    fragment = next(row for row in rows if row["n_fragments"] > 1 and not row["ends_chat"])
+    fragment["ends_chat"] = True
+
+
 def lost(rows: Rows) -> None:
     fragment = next(row for row in rows if row["n_fragments"] > 1)
     rows.remove(fragment)
@@ -109,6 +114,13 @@ def lost(rows: Rows) -> None:
         (element("sampled_logprobs", first_trained, float("-inf")), "finite sampled_logprobs"),
         (element("call_starts", lambda _: 0, 10**6), "sampled runs in order"),
         (put("call_lengths", []), "sampled runs in order"),
+        (put("finish_reasons", []), "finish_reasons, one a call"),
+        (element("sampled_logprobs", first_trained, -1e16), "log-probabilities above -1000"),
+        (two_ends, "one sequence with which an episode's main chat ends"),
+        (put("segment", 1), "ends_chat in segment 0 alone"),
+        (put("reward", 0.25), "the step_reward"),
+        (put("step_reward", 0.25), "the step_reward"),
+        (advantage(0.5), "no advantages"),
         (advantage(float("inf")), "finite advantages"),
         (advantage(float("nan")), "an advantage at each token"),
         (put("weight", -1.0), "a finite weight"),
@@ -186,3 +198,14 @@ def test_the_command(dataset: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["verify", str(datums)])
     assert done.exit_code == 1
     assert "make the datums again with --fresh" in done.stderr
+
+
+def test_advantages_of_a_reward_that_does_not_count(dataset: Path, tmp_path: Path) -> None:
+    build_datum_shards(dataset, tmp_path / "d", DatumOptions(advantages="centered"))
+    part = part_of(tmp_path / "d")
+    rows = pq.read_table(part).to_pylist()
+    next(row for row in rows if row["advantages"])["reward_valid"] = False
+    pq.write_table(pa.Table.from_pylist(rows, schema=DATUM_SCHEMA), part)
+    seal(tmp_path / "d")
+    (fault,) = verify_datums(tmp_path / "d")
+    assert fault.expected == "advantages of measured rewards alone"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wmo_distill.files import Absent, TrialFiles
@@ -80,7 +80,6 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(value=JSON, steps=st.lists(JSON, max_size=4), reference=JSON)
 def test_no_content_raises(
     value: Any, steps: list[Any], reference: Any, tmp_path_factory: pytest.TempPathFactory
@@ -249,16 +248,25 @@ class TestTurns:
         assert self.turns(tmp_path, claim(), unparsed)[1] == (False, True)
 
     def test_raw_content(self, tmp_path: Path) -> None:
-        yes = step(message='{"commands": [], "task_complete": true}')
-        no = step(message='{"commands": [], "task_complete": false}')
+        whole = '{"analysis": "a", "plan": "p", "commands": [], "task_complete": true}'
+        yes = step(message=whole)
+        no = step(message=whole.replace("true", "false"))
+        refused = step(message='{"commands": [], "task_complete": true}')
         wrong = step(message='{"task_complete": true', **{"observation": failed()["observation"]})
         prose = step(message="I am done")
-        assert self.turns(tmp_path, yes, no, wrong, prose) == [
+        assert self.turns(tmp_path, yes, no, refused, wrong, prose) == [
             (True, False),
             (False, False),
             (False, True),
             (False, True),
+            (False, True),
         ]
+
+    def test_raw_content_is_read_by_the_parser_that_was_used(self, tmp_path: Path) -> None:
+        reply = step(message="<response><task_complete>true</task_complete></response>")
+        for parser, turn in (("xml", (True, False)), ("json", (False, True)), (7, (True, False))):
+            found = read(tmp_path, reply, agent={"extra": {"parser": parser}})
+            assert [(s.claims, s.parse_error) for s in found.steps] == [turn]
 
     def test_text_claims_nothing_where_there_are_tool_calls(self, tmp_path: Path) -> None:
         said = step(message='{"task_complete": true}')
@@ -301,7 +309,7 @@ def test_the_first_own_prompt_of_each_summarizer(tmp_path: Path) -> None:
     write(tmp_path, "trajectory.summarization-2-summary.json", [work()])
     (tmp_path / "agent" / "trajectory.summarization-3-summary.json").write_text("{")
     found = summarizer_prompts(TrialFiles(tmp_path), "agent")
-    assert ids_of(*found) == [[3], [1, 2]]
+    assert ids_of(*found) == [[1, 2], [3]]  # in the order of the calls
 
 
 REAL = Path(__file__).parents[2] / "fixtures" / "trajectories"

@@ -20,6 +20,7 @@ VALUES: dict[str, Any] = {
     "model_name": "m",
     "n_fragments": 1,
     "reward": 1.0,
+    "step_reward": 1.0,
     "trial_reward": 1.0,
     "reward_valid": True,
     "passed": True,
@@ -70,8 +71,10 @@ def datum_row(
         "sampled_logprobs": logprobs,
         "call_starts": tuple((ends[1::2] - lengths[1::2]).tolist()),
         "call_lengths": tuple(lengths[1::2].tolist()),
+        "finish_reasons": (None,) * len(runs),
+        "ends_chat": True,
         "advantages": np.where(mask, rng.normal(size=mask.size), 0.0) if advantages else None,
     }
     datum = TrainDatum(**{**fields, **(changes or {})})
-    named = {k: getattr(datum, k) for k in ("trial_name", "episode_id", "segment")}
+    named = {k: getattr(datum, k) for k in ("trial_name", "episode_id", "segment", "ends_chat")}
     return DatumRow(datum, {**VALUES, **named, "fragment_index": fragment, **values})

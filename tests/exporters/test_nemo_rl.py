@@ -49,7 +49,7 @@ def test_every_token_has_its_place() -> None:
     assert logprobs == datum.sampled_logprobs.tolist()
     for message in got["message_log"]:
         assert ("generation_logprobs" in message) == (message["role"] == "assistant")
-    assert got["length"] == 10
+    assert got["length"] == 3, "of the prompt, by which GRPO groups"
     assert got["loss_multiplier"] == 1.0
     assert got["idx"] == 4
     assert got["task_name"] == "org/task"
@@ -119,10 +119,18 @@ def test_nemo_rl_flattens_the_log_to_the_datum() -> None:
     utilities = pytest.importorskip(
         "nemo_rl.data.llm_message_utils", reason="NeMo-RL installs from its repository alone"
     )
+    grpo = pytest.importorskip("nemo_rl.algorithms.grpo")
+    torch = pytest.importorskip("torch")
     row = datum_row()
     spec = nemo_datum_spec(written(row))
     batch, lengths = utilities.batched_message_log_to_flat_message(
         [spec["message_log"]], {"token_ids": 0}
     )
-    assert lengths.tolist() == [spec["length"]]
+    assert lengths.tolist() == [row.datum.token_ids.size]
+    (prompt,) = grpo.extract_initial_prompt_messages(
+        [spec["message_log"]], torch.tensor([spec["length"]])
+    )
+    assert [message["token_ids"].tolist() for message in prompt] == [
+        row.datum.token_ids[: row.datum.call_starts[0]].tolist()
+    ]
     assert batch["token_ids"][0].tolist() == row.datum.token_ids.tolist()

@@ -14,7 +14,9 @@ from wmo_distill.datums import writer  # noqa: E402
 from wmo_distill.datums.dataset import iter_datums  # noqa: E402
 from wmo_distill.datums.options import DatumOptions  # noqa: E402
 from wmo_distill.datums.shards import build_datum_shards  # noqa: E402
-from wmo_distill.exporters.pytorch import DatumDataset  # noqa: E402
+from wmo_distill.errors import UsageError  # noqa: E402
+from wmo_distill.exporters.items import PER_TOKEN  # noqa: E402
+from wmo_distill.exporters.pytorch import DatumDataset, collate  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +58,132 @@ def test_order(datums: Path) -> None:
     assert first != plain
 
 
-def test_it_goes_on_where_it_stood(datums: Path) -> None:
+def loader(data: DatumDataset, workers: int = 0, **more: Any) -> Any:
+    return torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers, **more)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_an_epoch_reaches_the_workers(datums: Path, persistent: bool, context: str) -> None:
+    """And its order is that of one process."""
+    data, alone = DatumDataset(datums, seed=11), DatumDataset(datums, seed=11)
+    workers = loader(data, 2, persistent_workers=persistent, multiprocessing_context=context)
+    orders = []
+    for epoch in range(2 if context == "spawn" else 3):
+        data.set_epoch(epoch)
+        alone.set_epoch(epoch)
+        orders.append(ids(workers))
+        assert orders[-1] == ids(alone)
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("workers", [0, 2, 3])
+@pytest.mark.parametrize("pack_tokens", [None, 70])
+def test_it_goes_on_where_it_stood(datums: Path, workers: int, pack_tokens: int | None) -> None:
+    def made() -> DatumDataset:
+        return DatumDataset(datums, seed=1, pack_tokens=pack_tokens)
+
+    whole = made()
+    whole.set_epoch(5)
+    epoch = ids(whole)
+    for done in (0, 1, 9, len(epoch)):
+        again = made()
+        again.load_state_dict(whole.state_dict(done=done))
+        assert again.state_dict()["done"] == done
+        reader = loader(again, workers, persistent_workers=bool(workers))
+        assert ids(reader) == epoch[done:]
+        # Once: the next pass of the same epoch is whole.
+        assert ids(reader) == epoch
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_usual_loop_trains_each_sequence_once(datums: Path, workers: int) -> None:
+    alone = DatumDataset(datums)
+    epochs = []
+    for epoch in range(3):
+        alone.set_epoch(epoch)
+        epochs.append(ids(alone))
+    data = DatumDataset(datums)
+    data.load_state_dict({"epoch": 1, "done": 12})
+    reader = loader(data, workers, persistent_workers=bool(workers))
+    trained = []
+    for epoch in range(data.epoch, 3):
+        data.set_epoch(epoch)
+        trained += ids(reader)
+    assert trained == epochs[1][12:] + epochs[2]
+
+
+def test_the_position_without_workers(datums: Path) -> None:
     data = DatumDataset(datums, seed=1)
     data.set_epoch(5)
     reader = iter(data)
     begun = ids([next(reader) for _ in range(17)])
     again = DatumDataset(datums, seed=1)
     again.load_state_dict(data.state_dict())
+    assert again.epoch == 5
+    again.set_epoch(5)
     whole = DatumDataset(datums, seed=1)
     whole.set_epoch(5)
     assert begun + ids(again) == ids(whole)
+
+
+def test_a_state_of_something_else_is_refused(datums: Path) -> None:
+    state = DatumDataset(datums, seed=1).state_dict()
+    for other in ({"seed": 2}, {"seed": 1, "pack_tokens": 9}, {"seed": 1, "world_size": 2}):
+        with pytest.raises(UsageError, match="expected a state of the same"):
+            DatumDataset(datums, **other).load_state_dict(state)
+    DatumDataset(datums, seed=1, batch_size=4).load_state_dict(state)
+    for wrong in ({"rank": 1}, {"batch_size": 0}, {"equal_steps": "some"}):
+        with pytest.raises(UsageError, match="expected"):
+            DatumDataset(datums, **wrong)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_goes_on(datums: Path, workers: int) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+
+    def made() -> Any:
+        return stateful(DatumDataset(datums, seed=4), batch_size=None, num_workers=workers)
+
+    whole = ids(made())
+    for done in (1, 6, 15):
+        first = made()
+        reader = iter(first)
+        begun = ids([next(reader) for _ in range(done)])
+        again = made()
+        again.load_state_dict(first.state_dict())
+        assert begun + ids(again) == whole
+
+
+@pytest.mark.parametrize("equal", ["pad", "drop"])
+def test_ranks_take_equally_many_steps(datums: Path, equal: str) -> None:
+    each = [
+        list(DatumDataset(datums, rank=r, world_size=3, equal_steps=equal, pack_tokens=70))
+        for r in range(3)
+    ]
+    assert len({len(items) for items in each}) == 1
+    padding = [item for items in each for item in items if item["padding"]]
+    assert not any(item["loss_mask"].any() for item in padding)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches(datums: Path, workers: int) -> None:
+    """What a loader's collate makes is the rank's order, padded on the right."""
+    data = DatumDataset(datums, batch_size=4)
+    batches = list(
+        torch.utils.data.DataLoader(data, batch_size=4, num_workers=workers, collate_fn=collate)
+    )
+    plain = list(DatumDataset(datums))
+    assert [e for batch in batches for e in batch["episode_id"]] == ids(plain)
+    rows = iter(plain)
+    for batch in batches:
+        for at in range(len(batch["episode_id"])):
+            item, n = next(rows), int(batch["attention_mask"][at].sum())
+            assert item["token_ids"].numel() == n
+            for name in PER_TOKEN:
+                assert torch.equal(batch[name][at, :n].nan_to_num(7), item[name].nan_to_num(7))
+                assert not batch[name][at, n:].any()
+            assert batch["weight"][at] == item["weight"]
 
 
 def test_tensors(datums: Path) -> None:

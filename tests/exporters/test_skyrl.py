@@ -52,8 +52,8 @@ def test_every_token_has_its_place() -> None:
 
 @pytest.mark.parametrize("last", [True, False])
 def test_only_the_sequence_that_was_cut_off_ends_by_length(last: bool) -> None:
-    row = datum_row(stop_reason="output_truncated")
-    got = written(row, Place(4, 2, 0, 1, last, last))
+    row = datum_row(stop_reason="output_truncated", changes={"ends_chat": last})
+    got = written(row, Place(4, 2, 0, 1, last, 2))
     assert got["stop_reasons"] == ("length" if last else "stop")
     assert got["is_last_step"] is last
     assert got["trajectory_ids"]["repetition_id"] == 2

@@ -51,6 +51,7 @@ def test_every_token_has_its_place() -> None:
         "episode_id": "e0",
         "episode_step": 0,
         "episode_last": True,
+        "truncated": False,
         "min_global_steps": 7,
         "max_global_steps": 7,
     }

@@ -29,11 +29,11 @@ def put_cells(place: Path, *cells: dict[str, Any]) -> Path:
 def test_rows_are_in_the_order_of_the_cells(tmp_path: Path) -> None:
     job = make_job(tmp_path / "job", "t1", "t2", "t3", "t4")
     names = ["t3", "t1", "t4"]
-    file = put_cells(tmp_path, *(cell(f"job/{name}", attempt=i) for i, name in enumerate(names)))
+    file = put_cells(tmp_path, *(cell(f"job/{name}", attempt=i) for i, name in enumerate(names, 1)))
     for out, limits in ((tmp_path / "one", Limits()), (tmp_path / "two", Limits(part_trials=2))):
         summary = build_with(read_trial_dir, [tmp_path / "job"], out, cells=file, limits=limits)
         balanced(out, summary)
-        assert rows(out, "trial_name", "attempt") == [("t3", 0), ("t1", 1), ("t4", 2)]
+        assert rows(out, "trial_name", "attempt") == [("t3", 1), ("t1", 2), ("t4", 3)]
         assert (summary.found, summary.skipped) == (4, {"no_cell": 1})
         row = ledger(out)["job/t2"]
         assert (row["reasons"], row["trial_id"]) == (["no_cell"], result("t2")["id"])
@@ -47,7 +47,7 @@ def test_the_cells_of_steps_may_be_mixed(tmp_path: Path) -> None:
         make_steps(tmp_path / "job" / name, "a", "b", "c")
     file = put_cells(
         tmp_path,
-        cell("job/t2", step_name="b", attempt=0),
+        cell("job/t2", step_name="b", attempt=4),
         cell("job/t1", step_name="a", attempt=1),
         cell("job/t2", step_name="a", attempt=2),
         cell("job/t1", attempt=3),
@@ -58,7 +58,7 @@ def test_the_cells_of_steps_may_be_mixed(tmp_path: Path) -> None:
     )
     balanced(out, summary)
     assert rows(out, "trial_name", "step_name", "attempt") == [
-        ("t2", "b", 0),
+        ("t2", "b", 4),
         ("t1", "a", 1),
         ("t2", "a", 2),
         ("t2", "c", None),

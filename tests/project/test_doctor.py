@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from wmo_distill.advice import Needs, advise
+from wmo_distill.cli.app import app
 from wmo_distill.cli.doctor import render
 from wmo_distill.doctor import SAMPLE_BYTES, SAMPLE_TRIALS, choose, diagnose
 
 ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"
-SCALES = {"trials", "sampled", "episodes"}
+SCALES = {"trials", "read", "recording", "episodes", "sampled", "asked"}
 NOTHING = dict.fromkeys(Needs.__dataclass_fields__, 0)
 
 
@@ -104,10 +106,10 @@ def test_a_temperature_not_sent_and_one_unknown_are_told_apart(trial: Path) -> N
     (other / "result.json").write_text(json.dumps(result | {"id": "other"}))
     told = {a.missing: a for a in diagnose([trial.parent]).advice if "temperature" in a.missing}
     assert sorted(told) == [
-        "the temperature, which no file records",
+        "the temperature",
         "the temperature, which was not sent",
     ]
-    assert {advice.of for advice in told.values()} == {"1 of 2 sampled episodes"}
+    assert {advice.of for advice in told.values()} == {"1 of 2 episodes with tokens"}
     text = render(diagnose([trial.parent]), [trial.parent])
     assert text.count("--declare temperature=VALUE") == 1
 
@@ -144,3 +146,77 @@ def test_damage_is_told_and_raises_nothing(tmp_path: Path) -> None:
     assert found.trials == 3
     assert found.harbor == {"not recorded": 3}
     assert sum(found.sample.without_tokens.values()) == 3
+
+
+def made(root: Path, name: str, *, agent: dict[str, Any], tokens: bool = False) -> Path:
+    """A trial of another agent; its harness counts no turns and writes no tokens."""
+    source = next((TRIALS / "01-solved").glob("jobs/*/*__*"))
+    trial = Path(shutil.copytree(source, root / "job" / name))
+    for file in ("config.json", "result.json"):
+        document = json.loads((trial / file).read_text())
+        document.get("config", document)["agent"] = {"kwargs": {}, "model_name": "m", **agent}
+        if file == "result.json":
+            document["id"] = name
+            if not tokens:
+                document["agent_result"] |= {"rollout_details": None, "metadata": None}
+                shutil.rmtree(trial / "agent")
+        (trial / file).write_text(json.dumps(document))
+    return trial
+
+
+def test_each_kind_of_agent_gets_the_right_word(tmp_path: Path) -> None:
+    made(tmp_path, "a", agent={"name": "oracle"})
+    made(tmp_path, "b", agent={"name": "nop"})
+    found = diagnose([tmp_path])
+    assert found.advice == ()
+    assert found.sample.without_tokens == {"no model was sampled": 2}
+    made(tmp_path, "c", agent={"name": "claude-code"})
+    made(tmp_path, "d", agent={"name": None, "import_path": "mine.agent:Agent"})
+    made(tmp_path, "e", agent={"name": "shiny"})
+    made(tmp_path, "f", agent={"name": "terminus-2"})
+    of = {advice.missing: advice.of for advice in diagnose([tmp_path]).advice}
+    assert of == {
+        "token collection is off": "1 of 1 trials of agents that can record",
+        "a token recorder": "1 of 6 trials",
+        "an agent that we know": "2 of 6 trials",
+        "the temperature": "1 of 1 episodes that ran",
+    }
+
+
+def test_an_unknown_agent_with_tokens_is_not_misadvised(tmp_path: Path) -> None:
+    made(tmp_path, "a", agent={"import_path": "mine.agent:Agent"}, tokens=True)
+    assert not {"an agent that we know", "token collection is off"} & missing(tmp_path)
+
+
+def test_what_sampled_nothing_is_in_no_count_of_tokens(tmp_path: Path) -> None:
+    made(tmp_path, "a", agent={"name": "terminus-2"}, tokens=True)
+    made(tmp_path, "b", agent={"name": "oracle"})
+    made(tmp_path, "c", agent={"name": "claude-code"})
+    of = {advice.missing: advice.of for advice in diagnose([tmp_path]).advice}
+    assert of["the tokenizer"] == of["the policy version"] == "1 of 1 episodes with tokens"
+
+
+def test_a_directory_without_trials(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    for options in ([], ["--json"]):
+        done = CliRunner().invoke(app, ["doctor", str(tmp_path), *options])
+        assert done.exit_code == 4
+        assert "expected trials at any depth, found none" in done.stderr
+        assert bool(done.stdout) is bool(options)
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", 1.0, True, None, [1]])
+@pytest.mark.parametrize("where", ["result", "config"])
+def test_another_schema_version_is_told(trial: Path, where: str, version: Any) -> None:
+    result = json.loads((trial / "result.json").read_text())
+    (result if where == "result" else result["config"])["schema_version"] = version
+    (trial / "result.json").write_text(json.dumps(result))
+    assert "a schema_version that we know" in missing(trial)
+
+
+def test_a_served_trial_without_its_database(trial: Path, tmp_path: Path) -> None:
+    place = tmp_path / "data/files/rollouts/d80bd2fe-233a-4a3e-a5a8-49dfd1116d03"
+    place.mkdir(parents=True)
+    trial.rename(place / "t__1")
+    of = {advice.missing: advice.of for advice in diagnose([tmp_path / "data"]).advice}
+    assert of["which attempts were retried"] == "1 of 1 trials"

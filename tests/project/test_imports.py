@@ -13,6 +13,7 @@ PACKAGE = ROOT / "wmo_distill"
 ORDER = (
     "errors",
     "issues",
+    "predicates",
     "tokens",
     "counts",
     "files",

@@ -26,6 +26,7 @@ from wmo_distill.cli.score import score
 from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.issues import meanings_table
 from wmo_distill.records import StopReason
+from wmo_distill.scorers.verdict import Verdict
 from wmo_distill.shards.schema import COLUMNS, SCHEMA, Group
 
 ROOT = Path(__file__).parents[2]
@@ -216,6 +217,12 @@ def test_the_stop_reasons_are_the_vocabulary() -> None:
     rows = table_below("Words of `stop_reason`")
     words = [word for row in rows for word in re.findall(r"`(\w+)`", row[0])]
     assert sorted(words) == sorted(StopReason)
+
+
+def test_the_verdicts_are_the_vocabulary() -> None:
+    rows = table_below("## Do the log-probabilities", "| verdict |")
+    words = [word for row in rows for word in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(words) == sorted(Verdict)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,35 @@ from pathlib import Path
 
 from tests.proof.faults import PLANTED, STUDENT, datums, sampled
 from tests.proof.server import serve
-from wmo_distill.scorers.check import CheckReport, check_logprobs
+from wmo_distill.scorers.check import check_logprobs
 from wmo_distill.scorers.http import Endpoint, VllmScorer
+from wmo_distill.scorers.report import CheckReport
+
+# The others are in `tests/proof/faults.py`, and all of them in `make test`.
+SHOWN = (
+    "temperature unlabelled",
+    "temperature unlabelled, recorded after it",
+    "top-k unlabelled",
+    "min-p unlabelled",
+    "0.6, top-p, top-k, recorded after them",
+    "repetition penalty",
+    "base-10 logarithms",
+    "flipped sign",
+    "all zeros",
+    "one late",
+    "one chat in sixteen late",
+    "stripped thinking",
+    "missing BOS",
+    "clipped at -2",
+    "other ids",
+)
 
 
 def line(name: str, report: CheckReport) -> str:
-    told = report.fitted or (f"by {report.shift:+d}" if report.shift else "")
+    said = report.fitted or (f"by {report.shift:+d}" if report.shift else "")
+    said = said or " ".join(report.episodes)
     difference = f"{report.mean_abs_difference:.3f}"
-    return f"{name:<43}{difference:>10}  {report.verdict:<12}{told}".rstrip()
+    return f"{name:<43}{difference:>10}  {report.verdict:<14}{said}".rstrip()
 
 
 def main() -> None:
@@ -20,7 +41,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         places = {
             "nothing": datums(Path(scratch) / "clean", sampled(0)),
-            **{name: datums(Path(scratch) / name, make(0)) for name, (_, make) in PLANTED.items()},
+            **{name: datums(Path(scratch) / name, PLANTED[name][1](0)) for name in SHOWN},
         }
         for name, place in places.items():
             with serve(STUDENT) as server:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -28,17 +28,18 @@ def chat(
     *,
     turns: int = 3,
     tokens: int = 12,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    mode: Literal["raw", "processed"] = "raw",
     breaks: bool = False,
+    **how: Any,
 ) -> list[Turn]:
-    """Turns that extend each other; with `breaks` some drop or rewrite what came before."""
+    """Turns that extend each other; with `breaks` some drop or rewrite what came before.
+
+    `how` goes to the model's `sample`.
+    """
     history = rng.integers(0, model.vocabulary, 10).tolist()
     found = []
     for _ in range(turns):
         n = int(rng.integers(0, tokens)) if breaks else tokens
-        sampled = model.sample(history, n, rng, temperature=temperature, top_k=top_k, mode=mode)
+        sampled = model.sample(history, n, rng, **how)
         found.append(Turn(list(history), sampled.ids, sampled.logprobs))
         more = rng.integers(0, model.vocabulary, int(rng.integers(1, 6))).tolist()
         kept = [*history, *sampled.ids]

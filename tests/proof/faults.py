@@ -1,15 +1,17 @@
 """Faults of recorded log-probabilities, planted in chats of the model."""
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tests.proof.chats import Turn, chat, dataset, record
-from tests.proof.lm import LanguageModel
+from tests.proof.lm import Floats, LanguageModel
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.records import LogprobMode, Sampling
-from wmo_distill.scorers.compare import Verdict
+from wmo_distill.scorers.verdict import Verdict
 
 STUDENT = LanguageModel()
 
@@ -46,6 +48,66 @@ def datums(
     return place / "datums"
 
 
+def changed(seed: int, change: Callable[[Floats], Any], **how: Any) -> list[list[Turn]]:
+    """Chats whose recorded values went through a function, a turn at a time."""
+    return [
+        [Turn(t.prompt, t.sampled, [float(x) for x in change(np.array(t.logprobs))]) for t in turns]
+        for turns in sampled(seed, **how)
+    ]
+
+
+def begun_otherwise(model: LanguageModel, seed: int, opening: list[int]) -> list[list[Turn]]:
+    """The sampler saw `opening` (a BOS token, a system prompt) that the records lack."""
+    rng = np.random.default_rng([78, seed])
+    found = []
+    for _ in range(30):
+        history = rng.integers(0, model.vocabulary, 10).tolist()
+        turns = []
+        for _ in range(3):
+            reply = model.sample([*opening, *history], 12, rng)
+            turns.append(Turn(list(history), reply.ids, reply.logprobs))
+            history = [*history, *reply.ids, *rng.integers(0, model.vocabulary, 4).tolist()]
+        found.append(turns)
+    return found
+
+
+def some(seed: int, bad: int, change: Callable[[list[Turn]], list[Turn]]) -> list[list[Turn]]:
+    """Sixteen chats of which the first few are changed."""
+    chats = sampled(seed, 16)
+    return [*map(change, chats[:bad]), *chats[bad:]]
+
+
+def moved_on(seed: int) -> list[list[Turn]]:
+    """New weights come in before the second or the third turn."""
+    rng = np.random.default_rng([79, seed])
+    newer = STUDENT.moved(0.5)
+    found = []
+    for _ in range(30):
+        history = rng.integers(0, STUDENT.vocabulary, 10).tolist()
+        turns = []
+        at = int(rng.integers(1, 3))
+        for number in range(3):
+            reply = (newer if number >= at else STUDENT).sample(history, 12, rng)
+            turns.append(Turn(list(history), reply.ids, reply.logprobs))
+            history = [*history, *reply.ids, *rng.integers(0, 97, 4).tolist()]
+        found.append(turns)
+    return found
+
+
+def neighbours(seed: int) -> list[list[Turn]]:
+    """Each chat has the values of the next one."""
+    chats = sampled(seed)
+    return [
+        [Turn(t.prompt, t.sampled, o.logprobs) for t, o in zip(turns, other, strict=True)]
+        for turns, other in zip(chats, [*chats[1:], chats[0]], strict=True)
+    ]
+
+
+def jumbled(seed: int) -> list[list[Turn]]:
+    rng = np.random.default_rng([80, seed])
+    return changed(seed, rng.permutation)
+
+
 PLANTED: dict[str, tuple[Verdict, Any]] = {
     "temperature unlabelled": (Verdict.TEMPERATURE, lambda s: sampled(s, temperature=0.7)),
     "temperature unlabelled, recorded after it": (
@@ -70,5 +132,60 @@ PLANTED: dict[str, tuple[Verdict, Any]] = {
                   t.logprobs) for t in turns]
             for turns in sampled(s)
         ],
+    ),
+    "min-p unlabelled": (Verdict.FILTERED, lambda s: sampled(s, min_p=0.05)),
+    "min-p, recorded after it": (
+        Verdict.PROCESSED,
+        lambda s: sampled(s, min_p=0.05, mode="processed"),
+    ),
+    "0.6, top-p, top-k, recorded after them": (
+        Verdict.PROCESSED,
+        lambda s: sampled(s, temperature=0.6, top_p=0.95, top_k=20, mode="processed"),
+    ),
+    "repetition penalty": (Verdict.PENALTY, lambda s: sampled(s, repetition=1.4)),
+    "repetition penalty, recorded after it": (
+        Verdict.UNTOLD,
+        lambda s: sampled(s, repetition=1.4, mode="processed"),
+    ),
+    "presence penalty, recorded after it": (
+        Verdict.UNTOLD,
+        lambda s: sampled(s, presence=1.0, tokens=24, mode="processed"),
+    ),
+    "base-10 logarithms": (Verdict.UNITS, lambda s: changed(s, lambda x: x / math.log(10.0))),
+    "base-2 logarithms": (Verdict.UNITS, lambda s: changed(s, lambda x: x / math.log(2.0))),
+    "flipped sign": (Verdict.UNITS, lambda s: changed(s, lambda x: -x)),
+    "probabilities": (Verdict.UNITS, lambda s: changed(s, np.exp)),
+    "all zeros": (Verdict.FILLER, lambda s: changed(s, lambda x: 0.0 * x)),
+    "zeros here and there": (
+        Verdict.UNTOLD,
+        lambda s: changed(s, lambda x: np.where(np.arange(x.size) % 4 == 0, 0.0, x)),
+    ),
+    "clipped at -2": (Verdict.UNTOLD, lambda s: changed(s, lambda x: np.maximum(x, -2.0))),
+    "whole numbers": (Verdict.UNTOLD, lambda s: changed(s, np.round)),
+    "summed up": (Verdict.UNTOLD, lambda s: changed(s, np.cumsum)),
+    "the mean of each turn": (Verdict.UNTOLD, lambda s: changed(s, lambda x: 0.0 * x + x.mean())),
+    "first tokens off": (
+        Verdict.UNTOLD,
+        lambda s: changed(s, lambda x: np.where(np.arange(x.size) == 0, x - 1.5, x)),
+    ),
+    "jumbled in each turn": (Verdict.UNTOLD, jumbled),
+    "of the next chat": (Verdict.UNTOLD, neighbours),
+    "missing BOS": (Verdict.UNTOLD, lambda s: begun_otherwise(STUDENT, s, [5])),
+    "missing system prompt": (
+        Verdict.UNTOLD,
+        lambda s: begun_otherwise(STUDENT, s, [5, 90, 17, 44, 3]),
+    ),
+    "one late in later turns": (
+        Verdict.SHIFTED,
+        lambda s: [[t[0], *shifted(t[1:], 1)] for t in sampled(s)],
+    ),
+    "new weights on the way": (Verdict.UNTOLD, moved_on),
+    "one chat in sixteen late": (
+        Verdict.SOME_EPISODES,
+        lambda s: some(s, 1, lambda turns: shifted(turns, 1)),
+    ),
+    "three chats in sixteen of zeros": (
+        Verdict.SOME_EPISODES,
+        lambda s: some(s, 3, lambda t: [Turn(x.prompt, x.sampled, [0.0] * 12) for x in t]),
     ),
 }  # fmt: skip

@@ -6,7 +6,7 @@ history, is another value. The same operations in the same order give the same b
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,22 +83,32 @@ class LanguageModel:
         n: int,
         rng: np.random.Generator,
         *,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        mode: Literal["raw", "processed"] = "raw",
+        mode: Literal["raw", "processed", "heated"] = "raw",
+        repetition: float = 1.0,
+        presence: float = 0.0,
+        frequency: float = 0.0,
+        **filters: Any,
     ) -> Sampled:
-        """n tokens after a prompt; `mode` is which log-probabilities are reported."""
+        """n tokens after a prompt; `mode` is which log-probabilities are reported.
+
+        Raw: of the model; heated: after penalties and temperature; processed: after filters too.
+        """
         state = np.zeros(self.width)
         for token in prompt:
             state = self._step(state, token)
         ids: list[int] = []
         logprobs: list[float] = []
         for _ in range(n):
-            raw = log_softmax(self._logits(state))
-            drawn = processed(raw, temperature, top_k)
+            logits = self._logits(state)
+            raw = log_softmax(logits)
+            drawn = processed(
+                log_softmax(penalised(logits, prompt, ids, repetition, presence, frequency)),
+                **filters,
+            )
             token = int(rng.choice(self.vocabulary, p=np.exp(drawn)))
+            heated = log_softmax(raw / filters.get("temperature", 1.0))
             ids.append(token)
-            logprobs.append(float((raw if mode == "raw" else drawn)[token]))
+            logprobs.append(float({"raw": raw, "heated": heated, "processed": drawn}[mode][token]))
             state = self._step(state, token)
         return Sampled(ids, logprobs)
 
@@ -108,12 +118,54 @@ def log_softmax(logits: Floats) -> Floats:
     return logits - highest - math.log(np.exp(logits - highest).sum())
 
 
-def processed(raw: Floats, temperature: float, top_k: int | None) -> Floats:
-    """Log-probabilities after temperature and the top-k filter."""
-    scaled = raw / temperature
-    if top_k is not None:
-        kept = np.argsort(-scaled, kind="stable")[:top_k]
-        filtered = np.full_like(scaled, -np.inf)
-        filtered[kept] = scaled[kept]
-        scaled = filtered
-    return log_softmax(scaled)
+Order = Literal["vllm", "transformers", "sglang", "llama.cpp", "mlx"]
+
+
+def processed(
+    raw: Floats,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    order: Order = "vllm",
+) -> Floats:
+    """Log-probabilities after temperature and filters, over the whole vocabulary, step by step."""
+    steps = {
+        "vllm": ["temperature", "min_p", "top_k", "top_p"],
+        "transformers": ["temperature", "top_k", "top_p", "min_p"],
+        "sglang": ["temperature", "top_p", "min_p", "top_k"],
+        "llama.cpp": ["top_k", "top_p", "min_p", "temperature"],
+        "mlx": ["top_p", "min_p", "top_k", "temperature"],
+    }[order]
+    now = raw
+    whole = raw / temperature if order == "sglang" else raw
+    for step in steps:
+        # Filters that are taken jointly look at the whole distribution, not at what is left.
+        seen = np.exp(log_softmax(whole if order in ("sglang", "mlx") else now))
+        ranked = np.argsort(-seen, kind="stable")
+        off = np.zeros(raw.size, np.bool_)
+        if step == "temperature":
+            now = now / temperature
+        elif step == "top_k" and top_k is not None:
+            off[ranked[top_k:]] = True
+        elif step == "top_p" and top_p is not None:
+            off[ranked[np.cumsum(seen[ranked]) - seen[ranked] >= top_p]] = True
+        elif step == "min_p" and min_p is not None:
+            off = seen < min_p * seen.max()
+        now = np.where(off, -np.inf, now)
+    return log_softmax(now)
+
+
+def penalised(
+    logits: Floats,
+    prompt: list[int],
+    ids: list[int],
+    repetition: float,
+    presence: float,
+    frequency: float,
+) -> Floats:
+    """Logits after penalties, as vLLM has them: the last two look at the completion alone."""
+    seen = np.bincount([*prompt, *ids], minlength=logits.size) > 0
+    counts = np.bincount(np.array(ids, np.int64), minlength=logits.size)
+    found = np.where(seen, np.where(logits > 0, logits / repetition, logits * repetition), logits)
+    return found - presence * (counts > 0) - frequency * counts

@@ -56,6 +56,7 @@ def _trajectory(turns: list[Turn]) -> dict[str, Any]:
     steps: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "message": "begin"}]
     for number, turn in enumerate(turns):
         metrics: dict[str, Any] = {"prompt_token_ids": turn.prompt}
+        metrics["completion_tokens"] = len(turn.sampled)
         if turn.sampled:
             metrics |= {"completion_token_ids": turn.sampled, "logprobs": turn.logprobs}
         steps.append(

@@ -12,10 +12,13 @@ from tests.proof.chats import chat, dataset, record
 from tests.proof.lm import LanguageModel
 from tests.proof.server import serve
 from wmo_distill.cli.app import app
-from wmo_distill.cli.check_logprobs import MEANINGS
+from wmo_distill.cli.check_logprobs import NOISES
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.errors import UsageError
-from wmo_distill.scorers.compare import Verdict
+from wmo_distill.scorers.advise import ACTIONS
+from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.tolerance import Noise
+from wmo_distill.scorers.verdict import Verdict
 
 STUDENT, TEACHER = LanguageModel(), LanguageModel(seed=4)
 
@@ -105,14 +108,47 @@ def test_check_logprobs(place: Path) -> None:
     with serve(STUDENT) as server:
         good = run("check-logprobs", place / "d", "--url", server.url, "--model", "s")
         assert good.exit_code == 0, good.output
-        assert good.stdout.startswith("agrees: ")
+        assert re.match(r"verdict +agrees: ", good.stdout)
+        assert "cannot tell" in good.stdout
+        assert "worst episodes" in good.stdout
     with serve(TEACHER) as server:
         bad = run(
             "check-logprobs", place / "d", "--scorer", "sglang", "--url", server.url, "--json"
         )
         assert bad.exit_code == 1
-        assert json.loads(bad.stdout)["verdict"] in ("weights", "tokenizer")
+        assert json.loads(bad.stdout)["verdict"] == "tokenizer"
 
 
-def test_every_verdict_has_a_meaning() -> None:
-    assert set(MEANINGS) == set(Verdict)
+def test_what_was_rescored_is_kept(place: Path) -> None:
+    with serve(STUDENT) as server:
+        done = run(
+            "check-logprobs", place / "d", "--url", server.url, "--model", "s",
+            "--store", place / "kept", "--name", "step-7", "--json",
+        )  # fmt: skip
+    assert json.loads(done.stdout)["stored"] == 6
+    kept = ScoreCache(place / "kept")
+    assert kept.teachers() == {"step-7": 6}
+    for row in iter_datums(place / "d"):
+        values = kept.logprobs(row.values["datum_id"], "step-7")
+        assert values is not None
+        ids = row.datum.token_ids.tolist()
+        assert values[1:].tolist() == STUDENT.logprobs(ids)[1:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--noise", "int4"], "--noise: expected one of fp32, bf16, fp8, moe"),
+        (["--name", "x"], "--name: expected --store too"),
+        (["--scorer", "sglang", "--store", "k"], "--name: expected the name"),
+    ],
+)
+def test_wrong_options_of_check_logprobs(place: Path, arguments: list[str], message: str) -> None:
+    result = run("check-logprobs", place / "d", "--url", "http://x", *arguments)
+    assert isinstance(result.exception, UsageError)
+    assert message in str(result.exception)
+
+
+def test_every_verdict_says_what_to_do() -> None:
+    assert set(ACTIONS) == set(Verdict)
+    assert set(NOISES) == set(Noise)

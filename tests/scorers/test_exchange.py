@@ -75,8 +75,8 @@ def test_what_does_not_fit_is_counted_and_not_taken(datums: Path, tmp_path: Path
     write_requests(datums, cache, "t", tmp_path / "r.jsonl")
     a, b, c, d, e, f, g, h = answers(tmp_path / "r.jsonl")
     b["logprobs"] = b["logprobs"][1:]
-    c["logprobs"][3] = None
-    d["logprobs"][3] = 0.5
+    c["logprobs"][11] = None  # trained: prompts have ten tokens
+    d["logprobs"][11] = 0.5
     other = {**e, "logprobs": [None, *[-1.0] * (len(e["logprobs"]) - 1)]}
     stranger = {**f, "datum_id": "f" * 32}
     bad = ["{torn", {"logprobs": []}, {**g, "logprobs": "none"}]

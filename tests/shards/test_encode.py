@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from wmo_distill.errors import DistillError
 from wmo_distill.records import GradedTests, Sampling, TrialRecord
 from wmo_distill.shards.decode import decode
@@ -22,7 +23,7 @@ from wmo_distill.tokens import TokenSpan
 
 from .generated import RECORDS, contents, long_chat
 
-generated = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+generated = settings(max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])
 
 
 @generated

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.scan import ATTEMPT_SQL, iter_records, passed_over, scan
@@ -20,8 +21,7 @@ from .generated import contents, lawful, write_dataset
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
 FILES_PER_EXAMPLE = settings(
-    max_examples=40,
-    deadline=None,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

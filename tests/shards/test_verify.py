@@ -81,7 +81,7 @@ def test_another_schema(out: Path) -> None:
     with pq.ParquetFile(out / PART) as file:
         table = file.read()
     pq.write_table(table.drop_columns(["note"]), out / PART)
-    assert "expected the columns of schema version 1, found no column note" in told(out)
+    assert "expected the columns of schema version 2, found no column note" in told(out)
     pq.write_table(table.replace_schema_metadata(None), out / PART)
     assert "another schema version in its metadata" in told(out)
 
@@ -135,7 +135,7 @@ def test_a_ledger_that_is_none(out: Path) -> None:
     (out / "ledger.parquet").write_bytes(b"x")
     assert "ledger.parquet: expected a readable Parquet file" in told(out)
     pq.write_table(pa.table({"path": ["a"]}), out / "ledger.parquet")
-    assert "the ledger's columns of schema version 1" in told(out)
+    assert "the ledger's columns of schema version 2" in told(out)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ EXPECTED = json.loads((FIXTURES / "expected.json").read_text())
 
 
 def read(root: Path, **options: Any) -> ReadTrial:
-    found = SimpleNamespace(root=root, path=root.name, job=None)
+    found = SimpleNamespace(root=root, path=root.name, job=None, served=None)
     trial = read_trial_dir(found, BuildOptions(**options))  # type: ignore[arg-type]
     kept = sum(len(record.spans) for record in trial.records)
     assert trial.calls_found == kept + sum(trial.calls_dropped.values())

@@ -48,6 +48,13 @@ def datums(
     subagents: Annotated[
         bool, typer.Option("--subagents", help="Train the chats of subagents too.")
     ] = False,
+    allow_incomplete: Annotated[
+        bool,
+        typer.Option(
+            "--allow-incomplete",
+            help="Train episodes of which a call is known to be missing, with --purpose rl.",
+        ),
+    ] = False,
     reopen: Annotated[
         bool, typer.Option("--reopen", help="Let a rollback extend the state it goes back to.")
     ] = False,
@@ -57,7 +64,10 @@ def datums(
     ] = "none",
     reward: Annotated[
         str,
-        typer.Option(metavar="step|trial|return", help="Whose reward a step takes."),
+        typer.Option(
+            metavar="step|trial|return",
+            help="Reward of a step: its own, its trial's, or the sum from it to the last step.",
+        ),
     ] = "step",
     discount: Annotated[
         float, typer.Option(metavar="X", help="Of later steps' rewards, with --reward return.")
@@ -66,7 +76,7 @@ def datums(
         int, typer.Option(metavar="N", help="Leave out groups with fewer measured members.")
     ] = 0,
     drop_constant: Annotated[
-        bool, typer.Option("--drop-constant", help="Leave out groups of one reward.")
+        bool, typer.Option("--drop-constant", help="Leave out groups whose rewards do not differ.")
     ] = False,
     normalize: Annotated[
         str,
@@ -95,6 +105,17 @@ def datums(
     teacher_discount: Annotated[
         float, typer.Option(metavar="X", help="Of the teacher's part of later tokens.")
     ] = 0.0,
+    rescored: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CACHE",
+            help="What `check-logprobs --store` wrote: the student's logprobs, asked again.",
+        ),
+    ] = None,
+    rescored_name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name that --rescored keeps the student's under."),
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Replace datums that were made with other options.")
     ] = False,
@@ -120,6 +141,7 @@ def datums(
         "only": only,
         "tasks": tuple(tasks or ()),
         "subagents": subagents,
+        "allow_incomplete": allow_incomplete,
         "reopen": reopen,
         "advantages": advantages,
         "reward": reward,
@@ -133,6 +155,7 @@ def datums(
         "clip": clip,
         "center": center,
         "teacher_discount": teacher_discount,
+        "rescored": rescored_name,
     }
     try:
         options = DatumOptions(**given)
@@ -144,9 +167,16 @@ def datums(
             f"{name}: {first['msg']}, found {first['input']!r}; give another"
         ) from None
     cache = None if scores is None else ScoreCache(scores)
+    again = None if rescored is None else ScoreCache(rescored)
     with Progress("records", quiet=quiet) as progress:
         summary = build_datum_shards(
-            source, out, options, scores=cache, fresh=fresh, progress=progress
+            source,
+            out,
+            options,
+            scores=cache,
+            rescored=again,
+            fresh=fresh,
+            progress=progress,
         )
     if as_json:
         put_json(summary)

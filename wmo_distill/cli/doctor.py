@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmo_distill.cli.output import columns, printable, put, put_json, size
+from wmo_distill.cli.output import columns, printable, put, put_json, say, size
 
 if TYPE_CHECKING:
     from wmo_distill.advice import Advice
     from wmo_distill.doctor import Diagnosis
+
+
+NOTHING_FOUND = 4
 
 
 def doctor(
@@ -30,15 +33,22 @@ def doctor(
     diagnosis = diagnose(paths)
     if as_json:
         put_json(diagnosis)
-    else:
+    elif diagnosis.trials:
         put(render(diagnosis, paths))
+    if not diagnosis.trials:
+        say(
+            f"{printable(', '.join(map(str, paths)))}: expected trials at any depth, found none: "
+            "no directory holds a trial's result.json, config.json or files of its agent; "
+            "check the PATH"
+        )
+        raise typer.Exit(NOTHING_FOUND)
 
 
 def render(diagnosis: "Diagnosis", paths: list[Path]) -> str:
     """The findings as text, then the lines to add."""
+    from wmo_distill.trials.agents import records_tokens
+
     d, sample = diagnosis, diagnosis.sample
-    if not d.trials:
-        return f"no trial below {printable(', '.join(map(str, paths)))}\n"
     found = [
         ("trials", f"{d.trials:,} in {d.jobs:,} jobs, {size(d.bytes)}"),
         ("harbor", _counts(d.harbor)),
@@ -65,7 +75,8 @@ def render(diagnosis: "Diagnosis", paths: list[Path]) -> str:
     ]
     if d.advice:
         blocks.append("Missing\n" + "\n".join(_lack(advice) for advice in d.advice))
-    blocks += _lines(d.advice, paths)
+    agents = [name for name in d.agents if records_tokens(name)] or ["terminus-2"]
+    blocks += _lines(d.advice, agents, paths)
     return "\n\n".join(blocks) + "\n"
 
 
@@ -75,7 +86,7 @@ def _lack(advice: "Advice") -> str:
     return f"  {advice.missing}: {advice.of}{use}\n{why}"
 
 
-def _lines(advice: tuple["Advice", ...], paths: list[Path]) -> list[str]:
+def _lines(advice: tuple["Advice", ...], agents: list[str], paths: list[Path]) -> list[str]:
     """What to add to the next run, and to the build."""
     job = [line for a in advice for line in a.job]
     # Two things that are missing may be mended by one line.
@@ -85,8 +96,10 @@ def _lines(advice: tuple["Advice", ...], paths: list[Path]) -> list[str]:
     if job or agent:
         lines = list(job)
         if agent:
-            lines += ["agents:", "  - name: terminus-2", "    kwargs:"]
-            lines += [f"      {line}" for line in agent]
+            lines.append("agents:")
+            for name in agents:
+                lines += [f"  - name: {name}", "    kwargs:"]
+                lines += [f"      {line}" for line in agent]
         flags = [f"--agent-kwarg {line.replace(': ', '=')}" for line in agent]
         flags += [f"--{line.replace(': ', ' ').replace('_', '-')}" for line in job]
         blocks.append(

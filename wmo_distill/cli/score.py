@@ -28,7 +28,7 @@ def score(
     ],
     scorer: Annotated[
         str | None,
-        typer.Option(metavar="|".join(KINDS), help="Who scores; echo is any completions server."),
+        typer.Option(metavar="|".join(KINDS), help="Who scores; echo: /v1/completions with echo."),
     ] = None,
     url: Url = None,
     model: Model = None,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.datums.datum import TrainDatum
+from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 Answer = Sequence[float | None] | NDArray[np.float64]
 
@@ -23,6 +24,8 @@ class AdvantageStats(BaseModel):
     mismatch_drops: int = 0
     """Datums without a teacher's answer that fits: wrong length, or a loss token not scored."""
     not_finite_drops: int = 0
+    """Datums with a log-probability, the teacher's or the sampled one, that is not finite or not
+    above `IMPLAUSIBLE_LOGPROB` at a loss token."""
     clipped_tokens: int = 0
     loss_tokens: int = 0
     context_tokens: int = 0
@@ -163,8 +166,10 @@ def teacher_part(
             sums.drop(Mismatch.FIT)
             return None
         teacher = np.array(chosen, np.float64)
-    part: NDArray[np.float64] = rule.beta * (teacher - datum.sampled_logprobs[mask])
-    if not np.isfinite(part).all():
+    sampled = datum.sampled_logprobs[mask]
+    part: NDArray[np.float64] = rule.beta * (teacher - sampled)
+    usable = np.isfinite(part) & (np.minimum(teacher, sampled) > IMPLAUSIBLE_LOGPROB)
+    if not usable.all():
         sums.drop(Mismatch.NOT_FINITE)
         return None
     if rule.discount:

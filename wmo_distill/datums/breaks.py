@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wmo_distill.datums.datum import BreakCause
+from wmo_distill.predicates import cut_at_cap
 from wmo_distill.tokens import Ids, TokenSpan
 
 Decode = Callable[[list[int]], str]
@@ -30,7 +31,7 @@ def break_cause(
     """
     if summarized:
         return BreakCause.SUMMARIZED
-    if before.finish_reason == "length":
+    if cut_at_cap(before.finish_reason):
         return BreakCause.TRUNCATED_TURN
     kept = prefix_len - before.prompt_len
     if kept < 0:

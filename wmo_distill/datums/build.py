@@ -1,7 +1,7 @@
 """Records to training sequences, with an account of every token that is not trained."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,8 +11,8 @@ from wmo_distill.datums.breaks import Decode
 from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
 from wmo_distill.datums.experts import sequence_experts
 from wmo_distill.datums.merge import Fragment, merge
-from wmo_distill.records import TrialRecord
-from wmo_distill.tokens import NO_IDS
+from wmo_distill.records import Completeness, TrialRecord
+from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, NO_IDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +28,18 @@ class DatumRules:
     """What goes when a fragment is over a limit."""
     drop_stop_reasons: Collection[str] = ()
     subagents: bool = False
+    allow_incomplete: bool = False
+    """Keep episodes of which a call is known to be missing, in an RL build."""
     reopen: bool = False
     reference: bool = False
     """Train tokens whatever their log-probability; the word `context_overflow` drops a record."""
     routed_experts: bool = False
     """Keep which experts each token was routed to, where every call of a sequence tells."""
     decode: Decode | None = None
+
+    @property
+    def refuses_incomplete(self) -> bool:
+        return self.purpose == "rl" and not self.allow_incomplete and not self.reference
 
 
 def build_datums(
@@ -47,6 +53,7 @@ def build_datums(
     budget_rule: Literal["prompt", "sequence"] = "prompt",
     drop_stop_reasons: Collection[str] = (),
     subagents: bool = False,
+    allow_incomplete: bool = False,
     reopen: bool = False,
     routed_experts: bool = False,
     decode: Decode | None = None,
@@ -73,6 +80,7 @@ def build_datums(
             drop=drop,
             drop_stop_reasons=drop_stop_reasons,
             subagents=subagents,
+            allow_incomplete=allow_incomplete,
             reopen=reopen,
             routed_experts=routed_experts,
             decode=decode,
@@ -102,7 +110,11 @@ def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> l
     if not wanted:
         account.drop_record(Drop.SPANLESS)
         return []
+    if rules.refuses_incomplete and record.completeness == Completeness.INCOMPLETE:
+        account.drop_record(Drop.INCOMPLETE, sampled)
+        return []
     fragments: list[tuple[int, Fragment]] = []
+    last: Fragment | None = None
     for segment, calls in sorted(wanted.items()):
         merged = merge(
             calls,
@@ -111,6 +123,7 @@ def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> l
             decode=rules.decode,
         )
         account.ties += merged.ties
+        last = merged.last if segment == 0 else last
         fragments += [(segment, fragment) for fragment in merged.fragments]
     over = [_over(fragment, rules) for _, fragment in fragments]
     limit = Drop.OVERFLOW if Drop.OVERFLOW in over else Drop.OVERLONG
@@ -125,6 +138,7 @@ def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> l
             continue
         datum = _datum(record, segment, index[segment], fragment, rules, account)
         if datum is not None:
+            datum = replace(datum, ends_chat=True) if fragment is last else datum
             index[segment] += 1
             datums.append(datum)
     if datums:
@@ -167,8 +181,10 @@ def _datum(
             mask[place], logprobs[place] = True, np.nan
         elif strict:
             finite = np.isfinite(recorded)
+            used = finite & (recorded > IMPLAUSIBLE_LOGPROB)
             account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int(sampled.size - finite.sum()))
-            mask[place], logprobs[place] = finite, np.where(finite, recorded, 0.0)
+            account.drop_tokens(Drop.LOGPROB_IMPLAUSIBLE, int(finite.sum() - used.sum()))
+            mask[place], logprobs[place] = used, np.where(used, recorded, 0.0)
         else:
             mask[place], logprobs[place] = True, recorded
     if not mask.any():
@@ -184,6 +200,7 @@ def _datum(
         sampled_logprobs=logprobs,
         call_starts=tuple(fragment.starts),
         call_lengths=tuple(sampled.size for sampled, _ in fragment.runs),
+        finish_reasons=tuple(fragment.finish_reasons),
         break_cause=fragment.cause,
         break_position=fragment.position,
         routed_experts=sequence_experts(fragment.calls, ids.size) if rules.routed_experts else None,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wmo_distill.datums.build import DatumRules
 from wmo_distill.shards.decode import Lists, SpanColumns
-from wmo_distill.tokens import Ids, Logprobs
+from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, Ids, Logprobs
 
 _Ints = NDArray[np.int64]
 
@@ -27,6 +27,7 @@ class CleanRow:
     sampled_logprobs: Logprobs
     call_starts: tuple[int, ...]
     call_lengths: tuple[int, ...]
+    finish_reasons: tuple[str | None, ...]
     subagent_tokens: int
     """Sampled in the row's other segments, which are not trained."""
 
@@ -81,14 +82,15 @@ def clean_rows(spans: SpanColumns, rules: DatumRules) -> Mapping[int, CleanRow]:
 
 
 def _unscored(spans: SpanColumns, sampled: _Ints) -> NDArray[np.bool_]:
-    """Which calls sampled a token that has no finite log-probability."""
+    """Which calls sampled a token whose log-probability is missing, not finite or implausible."""
     logprobs = spans.sampled_logprobs
     lengths = np.diff(logprobs.starts)
     unscored: NDArray[np.bool_] = (lengths != sampled) | ((sampled > 0) & ~logprobs.present)
     first, last = logprobs.starts[0], logprobs.starts[-1]
-    finite = np.isfinite(logprobs.values[first:last])
-    if not finite.all():
-        places = np.flatnonzero(~finite) + first
+    values = logprobs.values[first:last]
+    used = np.isfinite(values) & (values > IMPLAUSIBLE_LOGPROB)
+    if not used.all():
+        places = np.flatnonzero(~used) + first
         unscored[np.searchsorted(logprobs.starts, places, side="right") - 1] = True
     return unscored
 
@@ -124,6 +126,7 @@ def _sequences(
             logprobs[place],
             tuple((begins[2 * spoken + 1] - at).tolist()),
             tuple(calls.sampled[spoken].tolist()),
+            tuple(spans.finish_reason[i] for i in calls.index[spoken].tolist()),
             int(others[number]),
         )
     return found

@@ -14,7 +14,7 @@ from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN
 from wmo_distill.shards.part import read_part
 
-_APART = (*PER_TOKEN, "call_starts", "call_lengths", "routed_experts")
+_APART = (*PER_TOKEN, "call_starts", "call_lengths", "finish_reasons", "routed_experts")
 _PLAIN = tuple(name for name in DATUM_SCHEMA.names if name not in _APART)
 
 
@@ -50,6 +50,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:
     plain = {name: batch.column(name).to_pylist() for name in _PLAIN}
     starts = batch.column("call_starts").to_pylist()
     lengths = batch.column("call_lengths").to_pylist()
+    reasons = batch.column("finish_reasons").to_pylist()
     experts = batch.column("routed_experts").to_pylist()
     for at in range(batch.num_rows):
         values = {name: column[at] for name, column in plain.items()}
@@ -67,10 +68,13 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:
                 sampled_logprobs=np.where(mask, logprobs, 0.0),
                 call_starts=tuple(starts[at]),
                 call_lengths=tuple(lengths[at]),
+                finish_reasons=tuple(reasons[at]),
+                ends_chat=values["ends_chat"],
                 break_cause=None if cause is None else BreakCause(cause),
                 break_position=values["break_position"],
                 advantages=lists["advantages"][at],
                 teacher_logprobs=lists["teacher_logprobs"][at],
+                rescored_logprobs=lists["rescored_logprobs"][at],
                 routed_experts=None if experts[at] is None else unpacked(experts[at]),
             ),
             values,

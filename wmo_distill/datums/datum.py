@@ -35,6 +35,10 @@ class Drop(StrEnum):
     OVERLONG = "overlong"
     NO_LOGPROBS = "no_logprobs"
     LOGPROB_NOT_FINITE = "logprob_not_finite"
+    LOGPROB_IMPLAUSIBLE = "logprob_implausible"
+    """At or below `IMPLAUSIBLE_LOGPROB`: no sampler draws such a token."""
+    INCOMPLETE = "incomplete"
+    """A call of the episode is known to be missing."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +60,10 @@ class TrainDatum:
     call_starts: tuple[int, ...] = ()
     call_lengths: tuple[int, ...] = ()
     """Where each sampled run lies, trained or not."""
+    finish_reasons: tuple[str | None, ...] = ()
+    """Why each of these calls ended, as the provider said; None where that was not recorded."""
+    ends_chat: bool = False
+    """Whether the last recorded call of the episode's main chat is in it."""
     break_cause: BreakCause | None = None
     """Why this fragment is not the one before, gone on."""
     break_position: int | None = None
@@ -63,6 +71,8 @@ class TrainDatum:
     advantages: NDArray[np.float64] | None = None
     teacher_logprobs: Logprobs | None = None
     """A teacher's log-probability of each token, NaN where it was not scored."""
+    rescored_logprobs: Logprobs | None = None
+    """The student's own log-probability of each token, asked again; NaN where it was not scored."""
     routed_experts: NDArray[Any] | None = None
     """[tokens - 1, layers, experts per token]: the last token was never fed in."""
     target_ids: Ids | None = None

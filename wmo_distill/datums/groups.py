@@ -1,33 +1,31 @@
 """Rewards of a group to one advantage an episode."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from wmo_distill.datums.options import Baseline, DatumOptions, RewardOf
+from wmo_distill.datums import rewards
+from wmo_distill.datums.options import Baseline, DatumOptions
+from wmo_distill.datums.rewards import ChosenReward, chosen_rewards
 
-COLUMNS = (
-    "episode_id",
-    "artifact_dir",
-    "step_index",
-    "step_name",
-    "group_id",
-    "reward",
-    "trial_reward",
-    "reward_valid",
-)
+COLUMNS = (*rewards.COLUMNS, "group_id")
+
+# 0.1 * 3 next to 0.3: a deviation of this share of the mean is rounding, not a difference.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeGroup:
     """An episode's group, and its place in it.
 
-    `mean` and `std` (n - 1, None below two) are over measured members; `advantage` is None where
-    there is none to be had; `dropped` says that the whole group was to be left out.
+    `chosen` is its reward; `mean` and `std` (n - 1, None below two) are over measured members;
+    `advantage` is None where there is none to be had; `dropped` says that the whole group was to
+    be left out.
     """
+
+    chosen: ChosenReward
 
     size: int
     measured: int
@@ -38,38 +36,47 @@ class EpisodeGroup:
 
 
 def episode_groups(
-    rows: Iterable[Mapping[str, Any]], options: DatumOptions
+    rows: Iterable[Mapping[str, Any]], options: DatumOptions, *, pass_at: float | None = None
 ) -> dict[str, EpisodeGroup]:
     """For every episode of a dataset, by episode_id; `rows` hold `COLUMNS`.
 
     A group is the episodes of one group_id and step_name, whether or not they hold tokens.
+    `pass_at` is the dataset's.
     """
     episodes = list(rows)
-    rewards = _rewards(episodes, options)
+    chosen = chosen_rewards(episodes, options, pass_at=pass_at)
     groups: dict[tuple[str, str | None], list[str]] = defaultdict(list)
     for row in episodes:
         groups[row["group_id"], row["step_name"]].append(row["episode_id"])
     return {
         episode: group
         for members in groups.values()
-        for episode, group in _of_group(members, rewards, options)
+        for episode, group in _of_group(members, chosen, options)
     }
 
 
 def _of_group(
-    members: Sequence[str], rewards: Mapping[str, float], options: DatumOptions
+    members: Sequence[str], chosen: Mapping[str, ChosenReward], options: DatumOptions
 ) -> Iterable[tuple[str, EpisodeGroup]]:
-    values = [rewards[episode] for episode in members if episode in rewards]
+    rewards = {
+        episode: float(one.reward)
+        for episode in members
+        if (one := chosen[episode]).reward is not None and one.measured
+    }
+    values = list(rewards.values())
     mean = fmean(values) if values else None
     std = stdev(values) if len(values) > 1 else None
-    constant = len(set(values)) == 1
+    constant = mean is not None and (std is None or _is_rounding(std, mean))
     dropped = len(values) < options.min_group or (options.drop_constant and constant)
     for episode in members:
         reward = rewards.get(episode)
         advantage = None
         if reward is not None and mean is not None and not dropped:
             advantage = _advantage(reward, mean, std, len(values), options.advantages)
-        yield episode, EpisodeGroup(len(members), len(values), mean, std, advantage, dropped)
+        yield (
+            episode,
+            EpisodeGroup(chosen[episode], len(members), len(values), mean, std, advantage, dropped),
+        )
 
 
 def _advantage(
@@ -81,28 +88,8 @@ def _advantage(
         return None
     if baseline is Baseline.RLOO:
         return (reward - mean) * n / (n - 1)
-    return (reward - mean) / std if std else 0.0
+    return 0.0 if _is_rounding(std, mean) else (reward - mean) / std
 
 
-def _rewards(episodes: Sequence[Mapping[str, Any]], options: DatumOptions) -> dict[str, float]:
-    """The measured reward of each episode that has one."""
-    key = "trial_reward" if options.reward is RewardOf.TRIAL else "reward"
-    rewards = {
-        row["episode_id"]: float(row[key])
-        for row in episodes
-        if row[key] is not None and row["reward_valid"] is True and math.isfinite(row[key])
-    }
-    if options.reward is not RewardOf.RETURN:
-        return rewards
-    trials: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in episodes:
-        trials[row["artifact_dir"]].append(row)
-    returns: dict[str, float] = {}
-    for steps in trials.values():
-        total = 0.0
-        for row in sorted(steps, key=lambda row: row["step_index"] or 0, reverse=True):
-            reward = rewards.get(row["episode_id"])
-            total = options.discount * total + (reward or 0.0)
-            if reward is not None:
-                returns[row["episode_id"]] = total
-    return returns
+def _is_rounding(std: float, mean: float) -> bool:
+    return std <= _ROUNDING * max(1.0, abs(mean))

@@ -15,7 +15,7 @@ from wmo_distill.shards.manifest import tool_version
 
 KIND = "wmo-distill datums"
 PARTS_DIR = "parts"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _PART_NAME = r"^parts/[^/\\]+\.parquet$"
 
 
@@ -36,11 +36,16 @@ class DatumSummary(BaseModel):
     """Trained records to which rewards give none."""
     small_groups: int = 0
     """Of those, measured ones whose group has too few measured members for the baseline."""
+    unknown_returns: int = 0
+    """Trained records whose step is measured and whose return is not: a later step has no reward
+    that counts, or is missing."""
     expansion: float | None = None
     parts: list[str] = Field(default_factory=list)
     stats: DatumStats = DatumStats()
     teacher: AdvantageStats | None = None
     """What the teacher's scores gave; its mismatches are datums without advantages."""
+    rescored: int | None = None
+    """Datums with the student's re-scored log-probabilities; None where none were asked for."""
 
 
 class DatumManifest(BaseModel):

@@ -19,6 +19,7 @@ class Fragment:
     pieces: list[Ids] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     runs: list[tuple[Ids, Logprobs | None]] = field(default_factory=list)
+    finish_reasons: list[str | None] = field(default_factory=list)
     calls: list[TokenSpan] = field(default_factory=list)
     size: int = 0
     longest_prompt: int = 0
@@ -32,6 +33,7 @@ class Fragment:
         sampled = span.sampled_token_ids
         if sampled is not None and sampled.size:
             self.starts.append(self.size)
+            self.finish_reasons.append(span.finish_reason)
             self.runs.append((sampled, span.sampled_logprobs))
             self.pieces.append(sampled)
             self.size += sampled.size
@@ -49,6 +51,8 @@ class Merged:
     """The fragments of a segment in order; `ties` of `reopen` had more than one longest match."""
 
     fragments: list[Fragment]
+    last: Fragment | None
+    """That of the last call; with `reopen` it can be an earlier one."""
     ties: int = 0
 
 
@@ -93,7 +97,7 @@ def merge(
                 open_.add(span.prompt_token_ids, span)
                 fragments.append(open_)
         before = span
-    return Merged(fragments, ties)
+    return Merged(fragments, open_, ties)
 
 
 def _earlier(fragments: Sequence[Fragment], prompt: Ids) -> tuple[Fragment | None, bool]:

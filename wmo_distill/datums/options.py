@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.datums.build import DatumRules
-from wmo_distill.records import StopReason, TrialRecord
+from wmo_distill.records import StopReason
 
 
 class Baseline(StrEnum):
@@ -24,8 +24,9 @@ class RewardOf(StrEnum):
 
     STEP = "step"
     TRIAL = "trial"
+    """Measured where `trial_reward_valid` is true."""
     RETURN = "return"
-    """Its step's, and those of the steps after it, discounted."""
+    """Its step's and those of the steps after it, discounted; measured where all of them are."""
 
 
 class DatumOptions(BaseModel):
@@ -40,6 +41,8 @@ class DatumOptions(BaseModel):
     drop: Literal["fragment", "record"] = "fragment"
     drop_stop_reasons: tuple[StopReason, ...] = ()
     subagents: bool = False
+    allow_incomplete: bool = False
+    """Train episodes of which a call is known to be missing, in an RL build."""
     reopen: bool = False
     only: Literal["passed", "failed", "measured"] | None = None
     tasks: tuple[str, ...] = ()
@@ -56,16 +59,18 @@ class DatumOptions(BaseModel):
     clip: float | None = Field(default=None, gt=0.0)
     center: bool = False
     teacher_discount: float = Field(default=0.0, ge=0.0, le=1.0)
+    rescored: str | None = Field(default=None, min_length=1)
+    """The name under which the student's re-scored log-probabilities are kept."""
 
-    def wants(self, record: TrialRecord) -> bool:
-        """Whether a record passes the filters."""
-        if self.tasks and record.task_id not in self.tasks:
+    def wants(self, task_id: str | None, *, measured: bool, passed: bool | None) -> bool:
+        """Whether an episode of this task, with this grade, passes the filters."""
+        if self.tasks and task_id not in self.tasks:
             return False
         if self.only is None:
             return True
         if self.only == "measured":
-            return record.measured
-        return record.measured and record.passed is (self.only == "passed")
+            return measured
+        return measured and passed is (self.only == "passed")
 
     def rules(self) -> DatumRules:
         """How a record that is wanted becomes datums."""

@@ -51,8 +51,20 @@ def render_datum_summary(out: Path, summary: DatumSummary) -> str:
     ]
     if summary.without_advantage:
         lines += ["", _without_advantage(summary)]
+    if summary.unknown_returns:
+        lines += [
+            "",
+            f"{summary.unknown_returns:,} trained records have no return: "
+            "a later step is not measured, or missing",
+        ]
     if summary.teacher is not None:
         lines += ["", "Teacher", *_teacher(summary.teacher)]
+    if summary.rescored is not None:
+        rows = [
+            ("datums with re-scored logprobs", summary.rescored, ""),
+            ("not re-scored", stats.datums - summary.rescored, ""),
+        ]
+        lines += ["", "Student, asked again", *_table(rows)]
     if stats.breaks and summary.expansion is not None:
         lines += ["", f"Prefix breaks: {summary.expansion:.2f} times the tokens of unbroken chats"]
         lines += _table([(cause, n, FIXES[cause]) for cause, n in stats.breaks.items()])

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from wmo_distill.datums.groups import COLUMNS, episode_groups
+from wmo_distill.datums.groups import COLUMNS, EpisodeGroup, episode_groups
 from wmo_distill.datums.manifest import KIND, DatumManifest, DatumSummary
 from wmo_distill.datums.options import DatumOptions, RewardOf
 from wmo_distill.datums.stream import Funnel, iter_rows
-from wmo_distill.datums.teacher import Scores, Teacher
+from wmo_distill.datums.teacher import Rescorer, Scores, Teacher
 from wmo_distill.datums.writer import DatumWriter
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs import earlier_files, next_number, replace_manifest
@@ -21,15 +21,17 @@ def build_datum_shards(
     options: DatumOptions = DatumOptions(),  # noqa: B008 - frozen
     *,
     scores: Scores | None = None,
+    rescored: Scores | None = None,
     fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> DatumSummary:
     """Write the datums of the dataset in `source` to `out`, replacing those of an earlier build.
 
     Those of other options are replaced only if `fresh`. With a teacher in `options`, `scores` hold
-    its log-probabilities, such as a ScoreCache. One row group of each is in memory. UsageError for
-    a source that is no dataset, an `out` that is something else, an unknown task, or a teacher
-    that has scored nothing.
+    its log-probabilities, such as a ScoreCache; with `options.rescored`, `rescored` holds the
+    student's own, asked again. One row group of each is in memory. UsageError for
+    a source that is no dataset, an `out` that is something else, an unknown task, or a name that
+    has scored nothing.
     """
     source, out = Path(source), Path(out)
     if options.discount != 1.0 and options.reward is not RewardOf.RETURN:
@@ -40,10 +42,10 @@ def build_datum_shards(
     manifest = read_manifest(source)
     told_options = options.model_dump(mode="json")
     old = earlier_files(out, KIND, "parts", {"options": told_options}, fresh=fresh)
-    episodes = scan(source).select(*COLUMNS, "task_id").collect().to_dicts()
-    _refuse_unknown_tasks(options, {row["task_id"] for row in episodes} - {None})
-    groups = episode_groups(episodes, options)
+    tasks, groups = dataset_groups(source, options)
+    _refuse_unknown_tasks(options, tasks)
     teacher = _teacher(options, scores)
+    rescorer = _rescorer(options, rescored)
     if teacher is not None and options.center:
         # The mean that centring takes off is known when every advantage has been seen once.
         for _ in iter_rows(source, options, groups, Funnel(), teacher):
@@ -52,11 +54,12 @@ def build_datum_shards(
         teacher = Teacher(scores, options, shift=teacher.sums.mean or 0.0)
     funnel = Funnel()
     with DatumWriter(out, next_number(old)) as writer:
-        for number, rows in enumerate(iter_rows(source, options, groups, funnel, teacher)):
+        made = iter_rows(source, options, groups, funnel, teacher, rescorer)
+        for number, rows in enumerate(made):
             writer.add(rows)
             if progress is not None:
-                progress(number + 1, len(episodes))
-    summary = funnel.summary(writer.names, teacher)
+                progress(number + 1, len(groups))
+    summary = funnel.summary(writer.names, teacher, rescorer)
     told = DatumManifest(
         source=manifest.dataset_hash,
         options=options,
@@ -66,6 +69,14 @@ def build_datum_shards(
     )
     replace_manifest(out, told.model_dump(mode="json"), old)
     return summary
+
+
+def dataset_groups(source: Path, options: DatumOptions) -> tuple[set[str], dict[str, EpisodeGroup]]:
+    """The tasks of a dataset, and the group of each of its episodes, by episode_id."""
+    pass_at = read_manifest(source).options.get("pass_at")
+    rows = scan(source).select(*COLUMNS, "task_id").collect().to_dicts()
+    groups = episode_groups(rows, options, pass_at=pass_at)
+    return {row["task_id"] for row in rows} - {None}, groups
 
 
 def _refuse_unknown_tasks(options: DatumOptions, known: Collection[str]) -> None:
@@ -89,11 +100,27 @@ def _teacher(options: DatumOptions, scores: Scores | None) -> Teacher | None:
             "--scores and --teacher: expected both or neither, found one; "
             "name the cache that `wmo-distill score` wrote, and the teacher that it was given"
         )
+    _refuse_unknown_name("--teacher", options.teacher, scores)
+    return Teacher(scores, options)
+
+
+def _rescorer(options: DatumOptions, scores: Scores | None) -> Rescorer | None:
+    if options.rescored is None and scores is None:
+        return None
+    if options.rescored is None or scores is None:
+        raise UsageError(
+            "--rescored and --rescored-name: expected both or neither, found one; name the cache "
+            "that `wmo-distill check-logprobs --store` wrote, and the name that it was given"
+        )
+    _refuse_unknown_name("--rescored-name", options.rescored, scores)
+    return Rescorer(scores, options.rescored)
+
+
+def _refuse_unknown_name(option: str, name: str, scores: Scores) -> None:
     known = scores.teachers()
-    if options.teacher not in known:
+    if name not in known:
         names = ", ".join(sorted(known)) or "no scores at all"
         raise UsageError(
-            f"--teacher: expected one that has scored, found {options.teacher!r}; the cache holds "
+            f"{option}: expected one that has scored, found {name!r}; the cache holds "
             f"{names}: name another, or run `wmo-distill score`"
         )
-    return Teacher(scores, options)

@@ -15,8 +15,8 @@ from wmo_distill.datums.groups import EpisodeGroup
 from wmo_distill.datums.manifest import DatumSummary
 from wmo_distill.datums.options import Baseline, DatumOptions
 from wmo_distill.datums.table import Row
-from wmo_distill.datums.teacher import Teacher
-from wmo_distill.records import TrialRecord
+from wmo_distill.datums.teacher import Rescorer, Teacher
+from wmo_distill.records import Completeness, TrialRecord
 from wmo_distill.shards.decode import SpanColumns, plain_list
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.shards.schema import SCHEMA, SPAN
@@ -25,8 +25,8 @@ _SPANS = [f"spans.list.element.{field.name}" for field in SPAN]
 _FLAT = [name for name in SCHEMA.names if name != "spans"]
 # All that the filters and the builder look at; the rest goes from Arrow to Arrow.
 _LOOKED_AT = (
-    "episode_id", "trial_name", "step_name", "task_id", "reward", "reward_valid", "passed",
-    "stop_reason", "compactions",
+    "episode_id", "trial_name", "step_name", "task_id", "stop_reason", "compactions",
+    "completeness",
 )  # fmt: skip
 
 
@@ -48,7 +48,12 @@ class Funnel:
         self.datum_tokens += sum(sizes)
         self.longest_tokens += max(sizes, default=0)
 
-    def summary(self, parts: list[str], teacher: Teacher | None = None) -> DatumSummary:
+    def summary(
+        self,
+        parts: list[str],
+        teacher: Teacher | None = None,
+        rescorer: Rescorer | None = None,
+    ) -> DatumSummary:
         longest = self.longest_tokens
         return DatumSummary(
             **self.counts,
@@ -56,6 +61,7 @@ class Funnel:
             parts=parts,
             stats=self.account.stats(),
             teacher=None if teacher is None else teacher.sums.stats(),
+            rescored=None if rescorer is None else rescorer.found,
         )
 
 
@@ -65,6 +71,7 @@ def iter_rows(
     groups: Mapping[str, EpisodeGroup],
     funnel: Funnel,
     teacher: Teacher | None = None,
+    rescorer: Rescorer | None = None,
 ) -> Iterator[list[Row]]:
     """For each record that counts, in order, its datums; `funnel` grows by what became of it."""
     rules = options.rules()
@@ -78,28 +85,33 @@ def iter_rows(
             whole = clean.get(at)
             values = {name: column[at] for name, column in columns.items()}
             record = TrialRecord(**values, spans=() if whole else spans.row(at))
-            group = groups.get(record.episode_id)
+            group = groups[record.episode_id]
             rows = _rows(record, whole, (flat, at), group, options, rules, funnel)
-            yield rows if teacher is None else [_taught(row, teacher) for row in rows]
+            if teacher is not None:
+                rows = [_taught(row, teacher) for row in rows]
+            if rescorer is not None:
+                rows = [replace(row, datum=rescorer.put(row.datum)) for row in rows]
+            yield rows
 
 
 def _rows(
     record: TrialRecord,
     whole: CleanRow | None,
     source: tuple[pa.RecordBatch, int],
-    group: EpisodeGroup | None,
+    group: EpisodeGroup,
     options: DatumOptions,
     rules: DatumRules,
     funnel: Funnel,
 ) -> list[Row]:
     funnel.count("records")
-    if not options.wants(record):
+    chosen = group.chosen
+    if not options.wants(record.task_id, measured=chosen.measured, passed=chosen.passed):
         funnel.count("filtered")
         return []
     if whole is None and not any(span.sampled.size for span in record.spans):
         funnel.count("without_tokens")
         return []
-    if group is not None and group.dropped:
+    if group.dropped:
         funnel.count("dropped_groups")
         return []
     if whole is not None or any(
@@ -111,12 +123,14 @@ def _rows(
     else:
         datums = record_datums(record, rules, funnel.account)
     funnel.measure(datums)
-    advantage = None if group is None else group.advantage
-    if advantage is not None:
-        datums = [with_advantages(datum, np.full(datum.loss_tokens, advantage)) for datum in datums]
+    if datums and chosen.unknown_return:
+        funnel.count("unknown_returns")
+    if group.advantage is not None:
+        part = group.advantage
+        datums = [with_advantages(datum, np.full(datum.loss_tokens, part)) for datum in datums]
     elif options.advantages is not Baseline.NONE and datums:
         funnel.count("without_advantage")
-        if record.measured:
+        if chosen.measured:
             funnel.count("small_groups")
     trained = sum(datum.loss_tokens for datum in datums)
     weight = 1.0 / trained if options.normalize == "sequence" and trained else 1.0
@@ -137,6 +151,9 @@ def _of_clean(
     if record.stop_reason in rules.drop_stop_reasons:
         account.drop_record(Drop.STOP_REASON, sum(whole.call_lengths))
         return []
+    if rules.refuses_incomplete and record.completeness == Completeness.INCOMPLETE:
+        account.drop_record(Drop.INCOMPLETE, sum(whole.call_lengths))
+        return []
     datum = TrainDatum(
         trial_name=record.trial_name,
         step_name=record.step_name,
@@ -148,6 +165,8 @@ def _of_clean(
         sampled_logprobs=whole.sampled_logprobs,
         call_starts=whole.call_starts,
         call_lengths=whole.call_lengths,
+        finish_reasons=whole.finish_reasons,
+        ends_chat=True,
     )
     account.keep([datum])
     return [datum]

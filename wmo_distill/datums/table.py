@@ -26,7 +26,7 @@ class Row:
     datum: TrainDatum
     source: pa.RecordBatch
     at: int
-    group: EpisodeGroup | None = None
+    group: EpisodeGroup
     n_fragments: int = 1
     weight: float = 1.0
     teacher: str | None = None
@@ -58,7 +58,11 @@ def _experts(row: Row) -> dict[str, Any] | None:
 
 
 def _of_group(name: str) -> _Take:
-    return lambda row: None if row.group is None else getattr(row.group, name)
+    return lambda row: getattr(row.group, name)
+
+
+def _chosen(name: str) -> _Take:
+    return lambda row: getattr(row.group.chosen, name)
 
 
 _S, _I, _L, _F, _B = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
@@ -87,12 +91,16 @@ _COLUMNS: tuple[tuple[str, pa.DataType, bool, _Take | str], ...] = (
     ("sampled_logprobs", _list(_F, nullable=True), False, _TOKENS),
     ("advantages", _list(_F), True, _TOKENS),
     ("teacher_logprobs", _list(_F, nullable=True), True, _TOKENS),
+    ("rescored_logprobs", _list(_F, nullable=True), True, _TOKENS),
     ("call_starts", _list(_I), False, lambda row: list(row.datum.call_starts)),
     ("call_lengths", _list(_I), False, lambda row: list(row.datum.call_lengths)),
-    ("reward", _F, True, _RECORD),
+    ("finish_reasons", _list(_S, nullable=True), False, lambda row: row.datum.finish_reasons),
+    ("ends_chat", _B, False, lambda row: row.datum.ends_chat),
+    ("reward", _F, True, _chosen("reward")),
+    ("reward_valid", _B, True, _chosen("valid")),
+    ("passed", _B, True, _chosen("passed")),
+    ("step_reward", _F, True, _chosen("step_reward")),
     ("trial_reward", _F, True, _RECORD),
-    ("reward_valid", _B, True, _RECORD),
-    ("passed", _B, True, _RECORD),
     ("group_size", _I, True, _of_group("size")),
     ("group_measured", _I, True, _of_group("measured")),
     ("group_mean", _F, True, _of_group("mean")),
@@ -173,6 +181,7 @@ def _per_token(datums: Sequence[TrainDatum]) -> dict[str, pa.Array]:
             for name, values in (
                 ("advantages", [datum.advantages for datum in datums]),
                 ("teacher_logprobs", [datum.teacher_logprobs for datum in datums]),
+                ("rescored_logprobs", [datum.rescored_logprobs for datum in datums]),
             )
         },
     }

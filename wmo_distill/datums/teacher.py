@@ -1,4 +1,4 @@
-"""A teacher's scores put on datums as they stream by."""
+"""Scores of a teacher, or of the student asked again, put on datums as they stream by."""
 
 from dataclasses import replace
 from typing import Protocol
@@ -43,3 +43,22 @@ class Teacher:
             return replace(datum, advantages=None)
         scored = replace(datum, teacher_logprobs=logprobs)
         return with_advantages(scored, part - self.sums.shift)
+
+
+class Rescorer:
+    """Gives datums the student's re-scored log-probabilities beside the recorded ones.
+
+    exp(rescored - recorded) is the importance weight of a token; advantages do not change.
+    """
+
+    def __init__(self, scores: Scores, name: str) -> None:
+        self._scores, self._name = scores, name
+        self.found = 0
+        """Datums that were given theirs."""
+
+    def put(self, datum: TrainDatum) -> TrainDatum:
+        logprobs = self._scores.logprobs(datum_id(datum), self._name)
+        if logprobs is None or logprobs.size != datum.token_ids.size:
+            return datum
+        self.found += 1
+        return replace(datum, rescored_logprobs=logprobs)

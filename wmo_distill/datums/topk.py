@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.datums.datum import TrainDatum
+from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 Candidates = Sequence[tuple[int, float]]
 """(token id, log-probability) of the teacher's likeliest tokens at one position."""
@@ -32,6 +33,10 @@ def build_topk_ce_datums(
 
     Copy r takes the candidate of rank r at every loss position, weighted by the softmax over
     those given; a missing rank is the realised token at weight 0, as is every other position.
+    A pair that is listed twice is one candidate: [(7, -0.5), (7, -0.5), (8, -1.0)] are the two
+    of [(7, -0.5), (8, -1.0)]. An id with two log-probabilities stands for two outcomes of the
+    teacher, such as tokens of another tokenizer: their probabilities add up. A row without one
+    candidate above `IMPLAUSIBLE_LOGPROB` at a loss position does not fit.
     ValueError for k < 1, another number of rows than of datums, or more than k candidates.
     """
     if k < 1:
@@ -67,7 +72,8 @@ def _copies(datum: TrainDatum, row: Sequence[Candidates | None], k: int) -> list
     ids = np.tile(datum.token_ids, (k, 1))
     weights = np.zeros((k, n), np.float64)
     for at in np.flatnonzero(datum.loss_mask).tolist():
-        ranked = sorted(row[at] or (), key=lambda candidate: (-candidate[1], candidate[0]))
+        distinct = {(token, float(logprob)) for token, logprob in row[at] or ()}
+        ranked = sorted(distinct, key=lambda candidate: (-candidate[1], candidate[0]))
         shares = _softmax([logprob for _, logprob in ranked])
         if not shares:
             return None
@@ -80,7 +86,7 @@ def _copies(datum: TrainDatum, row: Sequence[Candidates | None], k: int) -> list
 def _softmax(logprobs: Sequence[float]) -> list[float]:
     """Weights that sum to 1; none where no candidate is possible or one is no number."""
     highest = max(logprobs, default=-math.inf)
-    if any(map(math.isnan, logprobs)) or not math.isfinite(highest):
+    if any(map(math.isnan, logprobs)) or not IMPLAUSIBLE_LOGPROB < highest < math.inf:
         return []
     shares = [math.exp(x - highest) for x in logprobs]
     total = math.fsum(shares)

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmo_distill.datums.dataset import DatumRow, rows_of
-from wmo_distill.datums.datum import Account
+from wmo_distill.datums.datum import Account, TrainDatum
 from wmo_distill.datums.manifest import PARTS_DIR, DatumManifest, read_datum_manifest
-from wmo_distill.datums.options import DatumOptions
+from wmo_distill.datums.options import Baseline, DatumOptions, RewardOf
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN, datum_id
 from wmo_distill.files import file_sha256
 from wmo_distill.outputs import MANIFEST
+from wmo_distill.predicates import is_measured
 from wmo_distill.shards.faults import (
     Fault,
     differences,
@@ -23,6 +24,7 @@ from wmo_distill.shards.faults import (
     row_groups,
     stray_files,
 )
+from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 _SUMS = ("datums", "loss_tokens", "context_tokens", "breaks", "with_routed_experts")
 
@@ -33,6 +35,8 @@ class _Seen:
 
     account: Account = field(default_factory=Account)
     keys: set[tuple[str, int, int]] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    """The episodes of which a sequence ends the main chat."""
     told: dict[str, int] = field(default_factory=dict)
     """The n_fragments of each episode."""
 
@@ -104,6 +108,10 @@ def _batch_breaches(
         yield at, "no sampled_logprobs where nothing is trained", "some"
     for at, row in enumerate(rows_of(batch)):
         seen.account.keep([row.datum])
+        if row.datum.ends_chat:
+            if row.datum.episode_id in seen.ended:
+                yield at, "one sequence with which an episode's main chat ends", "another"
+            seen.ended.add(row.datum.episode_id)
         key = (row.datum.episode_id, row.datum.segment, row.datum.fragment_index)
         if key in seen.keys:
             yield at, "each episode_id, segment and fragment_index once", str(key)
@@ -141,15 +149,44 @@ def _row_breaches(row: DatumRow, options: DatumOptions) -> Iterator[tuple[str, s
         ("sampled_logprobs", trained),
         ("advantages", datum.advantages),
         ("teacher_logprobs", datum.teacher_logprobs),
+        ("rescored_logprobs", datum.rescored_logprobs),
     ):
         if numbers is not None and np.isinf(numbers).any():
             yield f"finite {name}", "an infinite one"
     if datum.advantages is not None and np.isnan(datum.advantages).any():
         yield "an advantage at each token", f"{np.isnan(datum.advantages).sum()} without"
+    yield from _call_breaches(datum, options)
+    yield from _reward_breaches(row, options)
     if not (np.isfinite(values["weight"]) and values["weight"] >= 0):
         yield "a finite weight of 0 or more", str(values["weight"])
     if options.max_datum_tokens is not None and n > options.max_datum_tokens:
         yield f"at most {options.max_datum_tokens} tokens", str(n)
+
+
+def _call_breaches(datum: TrainDatum, options: DatumOptions) -> Iterator[tuple[str, str]]:
+    """A finish reason for each call; the end of the main chat in segment 0 alone."""
+    calls = len(datum.call_starts)
+    if len(datum.finish_reasons) != calls:
+        yield f"{calls} finish_reasons, one a call", str(len(datum.finish_reasons))
+    if datum.ends_chat and datum.segment:
+        yield "ends_chat in segment 0 alone", f"in segment {datum.segment}"
+    trained = datum.sampled_logprobs[datum.loss_mask]
+    if options.purpose == "rl" and (trained <= IMPLAUSIBLE_LOGPROB).any():
+        yield f"trained log-probabilities above {IMPLAUSIBLE_LOGPROB}", str(trained.min())
+
+
+def _reward_breaches(row: DatumRow, options: DatumOptions) -> Iterator[tuple[str, str]]:
+    """The reward is the chosen one, and only a measured one gives advantages."""
+    values = row.values
+    whole = options.reward is RewardOf.STEP or values["step_index"] is None
+    name = "step_reward" if whole else "trial_reward"
+    if (whole or options.reward is RewardOf.TRIAL) and values["reward"] != values[name]:
+        yield f"reward {values[name]}, the {name}", str(values["reward"])
+    if options.teacher is None and row.datum.advantages is not None:
+        if options.advantages is Baseline.NONE:
+            yield "no advantages", "some"
+        elif not is_measured(values["reward"], values["reward_valid"]):
+            yield "advantages of measured rewards alone", f"reward {values['reward']}, not valid"
 
 
 def _sampled(

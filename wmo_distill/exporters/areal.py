@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wmo_distill.datums.dataset import DatumRow
-from wmo_distill.exporters.target import Place, Target, measured_reward, trained
+from wmo_distill.exporters.target import Grouping, Place, Target, measured_reward, trained
 
 Row = Mapping[str, Any]
 
@@ -96,6 +96,7 @@ TARGETS = (
         about="AReaL sequences as Parquet",
         convert=tensor_row,
         purpose="rl",
+        grouping=Grouping.FIXED,
         schema=SCHEMA,
         needs_reward=True,
     ),

@@ -1,5 +1,6 @@
 """Rows into numbered files of bounded size, JSON lines or Parquet, each of which appears whole."""
 
+import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmo_distill.files import whole_file
+from wmo_distill.files import plain_text, whole_file
 from wmo_distill.outputs import next_number
 
 KIND = "wmo-distill export"
@@ -91,10 +92,21 @@ class RowFiles:
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
-    """One line of JSON; a float that is not finite is null."""
-    return orjson.dumps(
-        row, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
-    )
+    """One line of JSON; a float that is not finite is null, a lone surrogate U+FFFD."""
+    try:
+        return orjson.dumps(
+            row, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+        )
+    except orjson.JSONEncodeError:
+        return _slow_json_line(row)
+
+
+def _slow_json_line(row: Mapping[str, Any]) -> bytes:
+    """The same for what orjson refuses: lone surrogates, integers of over 64 bits, deep values."""
+    text = json.dumps(row, default=_listed, ensure_ascii=False)
+    finite = json.loads(text, parse_constant=lambda _: None)
+    text = json.dumps(finite, ensure_ascii=False, separators=(",", ":"))
+    return plain_text(text).encode() + b"\n"
 
 
 def _plain(value: Any) -> Any:
@@ -104,6 +116,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value)} has no form in JSON")
+
+
+def _listed(value: Any) -> Any:
+    """What `json` has no form for: arrays, their numbers, and mappings."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else _plain(value)
 
 
 def arrow_table(rows: list[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:

@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.errors import UsageError
 from wmo_distill.exporters.files import KIND, RowFiles
-from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.files import Absent, TrialFiles, text_path
 from wmo_distill.outputs import earlier_files, replace_manifest
-from wmo_distill.records import TrialRecord
+from wmo_distill.predicates import is_measured
 from wmo_distill.shards.manifest import read_manifest, tool_version
 from wmo_distill.shards.scan import iter_batches
-from wmo_distill.sources.messages import Chat, Message, read_chats
+from wmo_distill.sources.messages import Chat, ChatFlag, Message, read_chats
 from wmo_distill.trials.episodes import (
     EpisodePlace,
     episode_places,
@@ -27,9 +27,12 @@ from wmo_distill.trials.episodes import (
 _COLUMNS = (
     "episode_id", "trial_name", "artifact_dir", "step_name", "step_index", "task_id", "group_id",
     "attempt", "model_name", "reward", "reward_valid", "passed", "stop_reason", "completion",
+    "infra_failed", "issues",
 )  # fmt: skip
 _TOLD = ("episode_id", "trial_name", "step_name", "task_id", "group_id", "attempt", "model_name",
          "reward", "passed", "stop_reason", "completion")  # fmt: skip
+
+_COUNTS = ("records", "exported", "rows", "replies", "unweighted", "parsed", "with_images")
 
 Only = Literal["passed", "failed", "measured"]
 
@@ -53,26 +56,38 @@ class MessageSummary(BaseModel):
     exported: int = 0
     rows: int = 0
     replies: int = 0
+    """Messages of the assistant to train on: those without weight 0."""
+    unweighted: int = 0
+    """Messages of the assistant with weight 0: copied, not sampled, or not fully recorded."""
     parsed: int = 0
     """Rows whose replies are recorded as text and tool calls, not as the model wrote them."""
     with_images: int = 0
     """Rows of which an image was left out."""
+    flags: dict[ChatFlag, int] = Field(default_factory=dict)
+    """Rows with each flag: what of their chat is not as the model had it."""
     refused: dict[NoChat, int] = Field(default_factory=dict)
     files: list[str] = Field(default_factory=list)
 
 
 def sharegpt(messages: list[Message]) -> list[Message]:
-    """The same as `from` and `value`; tool calls follow the text as JSON."""
+    """The same as `from` and `value`; tool calls follow the text, each a line of JSON.
+
+    Such a line is `{"name": "run", "arguments": {"a": 1}}`.
+    """
     names = {"system": "system", "user": "human", "assistant": "gpt", "tool": "tool"}
+    kept = ("reasoning_content", "weight")
     found = []
     for message in messages:
-        calls = "".join(
-            "\n" + json.dumps(call["function"], sort_keys=True)
-            for call in message.get("tool_calls", ())
-        )
-        told = {"from": names[message["role"]], "value": message["content"] + calls}
-        found.append({**told, "weight": 0} if message.get("weight") == 0 else told)
+        lines = [message["content"]] if message["content"] else []
+        lines += [_call_line(call["function"]) for call in message.get("tool_calls", ())]
+        said = {"from": names[message["role"]], "value": "\n".join(lines)}
+        found.append({**said, **{key: message[key] for key in kept if key in message}})
     return found
+
+
+def _call_line(function: Mapping[str, str]) -> str:
+    name = json.dumps(function["name"], ensure_ascii=False)
+    return f'{{"name": {name}, "arguments": {function["arguments"]}}}'
 
 
 FORMS: dict[str, tuple[str, str, Callable[[list[Message]], list[Message]]]] = {
@@ -100,19 +115,21 @@ def export_messages(
         raise UsageError(f"--to: expected one of {', '.join(FORMS)}, found {to!r}; give another")
     _, key, form = FORMS[to]
     manifest = read_manifest(source)
-    if not Path(manifest.parent).is_dir():
+    parent = text_path(manifest.parent)
+    if not parent.is_dir():
         raise UsageError(
             f"{manifest.parent}: expected the trials that the dataset was built from, found no "
             "directory; chats are read from their trajectories: put them back there"
         )
     old = earlier_files(out, KIND, "files", {"target": to}, fresh=fresh)
     chosen = DatumOptions(only=only)
-    counts = {"records": 0, "exported": 0, "rows": 0, "replies": 0, "parsed": 0, "with_images": 0}
+    counts = dict.fromkeys(_COUNTS, 0)
     refused: dict[NoChat, int] = {}
+    flags: dict[ChatFlag, int] = {}
     with RowFiles(out, None, old) as files:
         for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
             counts["records"] += 1
-            found = _chats(Path(manifest.parent), row, chosen)
+            found = _chats(parent, row, chosen)
             if isinstance(found, NoChat):
                 refused[found] = refused.get(found, 0) + 1
                 continue
@@ -120,28 +137,45 @@ def export_messages(
             for number, chat in enumerate(found):
                 counts["rows"] += 1
                 counts["replies"] += chat.replies
+                counts["unweighted"] += chat.unweighted
                 counts["parsed"] += chat.parsed
                 counts["with_images"] += chat.images
-                told = {key: form(chat.messages), **{k: row[k] for k in _TOLD}, "chat": number}
-                files.add(told, sum(len(m["content"]) for m in chat.messages) // 4)
+                for flag in sorted(chat.flags):
+                    flags[flag] = flags.get(flag, 0) + 1
+                said = {
+                    key: form(chat.messages),
+                    **{k: row[k] for k in _TOLD},
+                    "chat": number,
+                    "replies": chat.replies,
+                    "unweighted": chat.unweighted,
+                    "parsed": chat.parsed,
+                    "images": chat.images,
+                    "flags": sorted(chat.flags),
+                }
+                files.add(said, sum(len(m["content"]) for m in chat.messages) // 4)
             if progress is not None:
                 progress(counts["records"], manifest.totals.records)
-    summary = MessageSummary(target=to, refused=refused, files=files.names, **counts)
-    said = {
+    summary = MessageSummary(target=to, flags=flags, refused=refused, files=files.names, **counts)
+    written = {
         "kind": KIND,
         "tool_version": tool_version(),
         "source": manifest.dataset_hash,
         **summary.model_dump(mode="json"),
     }
-    replace_manifest(out, said, old)
+    replace_manifest(out, written, old)
     return summary
 
 
 def _chats(parent: Path, row: Mapping[str, Any], chosen: DatumOptions) -> list[Chat] | NoChat:
-    graded = {name: row[name] for name in ("reward", "reward_valid", "passed")}
-    if not chosen.wants(TrialRecord(**graded)):
+    measured = is_measured(
+        row["reward"],
+        row["reward_valid"],
+        infra_failed=row["infra_failed"],
+        issues=row["issues"] or (),
+    )
+    if not chosen.wants(row["task_id"], measured=measured, passed=row["passed"]):
         return NoChat.FILTERED
-    files = TrialFiles(parent / row["artifact_dir"])
+    files = TrialFiles(parent / text_path(row["artifact_dir"]))
     chats = read_chats(files, _agent_dir(files, row))
     if chats is Absent.MISSING:
         return NoChat.TRAJECTORY_MISSING

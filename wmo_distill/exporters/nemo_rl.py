@@ -7,6 +7,7 @@ import numpy as np
 
 from wmo_distill.datums.dataset import DatumRow
 from wmo_distill.exporters.target import (
+    Grouping,
     Place,
     Target,
     cut_off,
@@ -26,19 +27,22 @@ def datum_spec_row(row: DatumRow, place: Place) -> Row:
     values = row.values
     return {
         "message_log": _messages(row),
-        "length": int(row.datum.token_ids.size),
+        # Of the prompt alone, as in the batches of NeMo-RL's rollouts: GRPO groups by the
+        # messages that lie within it.
+        "length": prompt_tokens(row),
         "extra_env_info": {
             "episode_id": row.datum.episode_id,
             "group_id": values["group_id"],
             "episode_step": place.step,
             "episode_last": place.last,
+            "episode_sequences": place.sequences,
         },
         "loss_multiplier": values["weight"],
         # The prompt's place in the data set, which its rollouts share.
         "idx": place.group,
         "task_name": values["task_id"] or "default",
         "total_reward": measured_reward(row),
-        "truncated": cut_off(row, place),
+        "truncated": cut_off(row),
     }
 
 
@@ -95,6 +99,7 @@ TARGETS = (
         convert=datum_spec_row,
         purpose="rl",
         carries=frozenset({"routed_experts", "weight"}),
+        grouping=Grouping.PROMPT,
         needs_reward=True,
     ),
 )

@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
+from wmo_distill.datums.options import RewardOf
 from wmo_distill.exporters.files import KIND, RowFiles
+from wmo_distill.exporters.grouping import GroupCounts, GroupSummary
 from wmo_distill.exporters.registry import target_named
 from wmo_distill.exporters.target import Place, Refusal, Target, offered
 from wmo_distill.outputs import earlier_files, replace_manifest
@@ -33,6 +35,9 @@ class ExportSummary(BaseModel):
     """Trained tokens at position 0, which nothing predicts."""
     not_carried: list[str] = Field(default_factory=list)
     """Columns that some of these sequences have and the target's rows do not hold."""
+    reward: RewardOf | None = None
+    """Whose reward the rows hold, None for a target without rewards."""
+    groups: GroupSummary = GroupSummary()
     files: list[str] = Field(default_factory=list)
 
 
@@ -56,7 +61,7 @@ def export_datums(
     manifest = read_datum_manifest(datums)
     old = earlier_files(out, KIND, "files", {"target": target.name}, fresh=fresh)
     total = manifest.summary.stats.datums
-    counts = _Counts()
+    counts = _Counts(target)
     with RowFiles(out, target.schema, old) as files:
         taught = manifest.options.teacher is not None
         rows = iter_datums(datums)
@@ -64,7 +69,7 @@ def export_datums(
             files.add(target.convert(row, place), row.datum.token_ids.size)
             if progress is not None:
                 progress(counts.datums, total)
-    summary = counts.summary(target, files.names)
+    summary = counts.summary(target, manifest.options.reward, files.names)
     told = {
         "kind": KIND,
         "tool_version": tool_version(),
@@ -79,16 +84,19 @@ def export_datums(
 class _Counts:
     """Sums as they grow."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
         self.datums = 0
+        self.groups = GroupCounts(target.grouping)
         self.sums = {"exported": 0, "tokens": 0, "loss_tokens": 0, "refused_loss_tokens": 0}
         self.lost_first = 0
         self.refused: dict[Refusal, int] = {}
         self.offered: set[str] = set()
 
-    def summary(self, target: Target, files: list[str]) -> ExportSummary:
+    def summary(self, target: Target, reward: RewardOf, files: list[str]) -> ExportSummary:
         return ExportSummary(
             target=target.name,
+            reward=reward if target.needs_reward else None,
+            groups=self.groups.summary(),
             datums=self.datums,
             refused=self.refused,
             lost_first_tokens=self.lost_first,
@@ -111,10 +119,7 @@ def placed(
     groups: dict[Any, int] = {}
     for _, run in groupby(rows, key=lambda row: row.datum.episode_id):
         taken = []
-        end = -1
         for row in run:
-            if row.datum.segment == 0:
-                end = max(end, row.datum.fragment_index)
             counts.datums += 1
             reason = target.refusal(row, assume_mode=assume_mode, taught=taught)
             if reason is None:
@@ -125,7 +130,6 @@ def placed(
         # The main chat comes last: what an episode ends with is its end.
         taken.sort(key=lambda row: row.datum.segment == 0)
         for step, row in enumerate(taken):
-            ends = row.datum.segment == 0 and row.datum.fragment_index == end
             key = row.values["group_id"], row.values["step_name"]
             group = groups.setdefault(key, len(groups))
             counts.sums["exported"] += 1
@@ -133,6 +137,8 @@ def placed(
             counts.sums["tokens"] += row.datum.token_ids.size
             counts.sums["loss_tokens"] += row.datum.loss_tokens
             counts.lost_first += int(row.datum.loss_mask[0])
-            yield row, Place(index, episodes, group, step, step == len(taken) - 1, ends)
+            place = Place(index, episodes, group, step, step == len(taken) - 1, len(taken))
+            counts.groups.add(row, place)
+            yield row, place
             index += 1
         episodes += bool(taken)

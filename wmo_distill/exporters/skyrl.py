@@ -7,15 +7,23 @@ import numpy as np
 
 from wmo_distill.datums.dataset import DatumRow
 from wmo_distill.exporters.target import (
+    Grouping,
     Place,
+    SequenceEnd,
     Target,
-    cut_off,
     group_name,
     measured_reward,
     prompt_tokens,
+    sequence_end,
 )
 
 Row = Mapping[str, Any]
+
+_STOP_REASONS = {
+    SequenceEnd.FINISHED: "stop",
+    SequenceEnd.CUT: "length",
+    SequenceEnd.ABORTED: "abort",
+}
 
 
 def generator_row(row: DatumRow, place: Place) -> Row:
@@ -30,7 +38,7 @@ def generator_row(row: DatumRow, place: Place) -> Row:
         "rewards": measured_reward(row),
         "loss_masks": datum.loss_mask[start:].astype(np.int64),
         # As the inference engine words it, for the last sampled run.
-        "stop_reasons": "length" if cut_off(row, place) else "stop",
+        "stop_reasons": _STOP_REASONS[sequence_end(row)],
         "rollout_logprobs": datum.sampled_logprobs[start:],
         "trajectory_ids": {"instance_id": group_name(row), "repetition_id": place.episode},
         "is_last_step": place.last,
@@ -78,6 +86,7 @@ TARGETS = (
         convert=generator_row,
         purpose="rl",
         carries=frozenset({"routed_experts"}),
+        grouping=Grouping.NAMED,
         needs_reward=True,
     ),
 )

@@ -8,8 +8,18 @@ import numpy as np
 
 from wmo_distill.datums.dataset import DatumRow
 from wmo_distill.exporters.experts import experts_array, experts_value
-from wmo_distill.exporters.target import Place, Target, measured_reward, prompt_tokens
+from wmo_distill.exporters.grouping import in_groups
+from wmo_distill.exporters.target import (
+    Grouping,
+    Place,
+    SequenceEnd,
+    Target,
+    measured_reward,
+    prompt_tokens,
+    sequence_end,
+)
 
+# Of the sequence with which an episode ends; those before it ended by themselves.
 _STATUS = {
     "submitted": "completed",
     "max_turns": "truncated",
@@ -37,7 +47,7 @@ def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
         "loss_mask": datum.loss_mask[response].astype(np.int8),
         "rollout_log_probs": np.where(datum.loss_mask, datum.sampled_logprobs, 0.0)[response],
         "weight_versions": [] if values["policy_version"] is None else [values["policy_version"]],
-        "status": _STATUS.get(values["stop_reason"], "failed"),
+        "status": _status(row),
         "metadata": {
             "episode_id": datum.episode_id,
             "segment": datum.segment,
@@ -56,15 +66,26 @@ def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
     return told
 
 
+def _status(row: DatumRow) -> str:
+    """A word of `Sample.Status` for this sequence: what cut its last run, else how it ended."""
+    end = sequence_end(row)
+    if end is SequenceEnd.CUT:
+        return "truncated"
+    if end is SequenceEnd.ABORTED:
+        return "aborted"
+    return _STATUS.get(row.values["stop_reason"], "failed") if row.datum.ends_chat else "completed"
+
+
 def save_rollout(rows: Iterable[Mapping[str, Any]], file: Path | str, rollout_id: int) -> int:
     """Write exported rows as the file that slime's `--load-debug-rollout-data` reads.
 
-    Gives the number of samples. Needs PyTorch.
+    The rows of a group stand side by side, as slime's normalization cuts them. Gives the number
+    of samples. Needs PyTorch.
     """
     import torch
 
     samples = []
-    for row in rows:
+    for row in in_groups(rows, "group_index"):
         told = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row.items()}
         if experts := told.get("rollout_routed_experts"):
             told["rollout_routed_experts"] = experts_array(experts)
@@ -80,6 +101,7 @@ TARGETS = (
         convert=sample,
         purpose="rl",
         carries=frozenset({"teacher_logprobs", "routed_experts"}),
+        grouping=Grouping.FIXED,
         needs_reward=True,
     ),
 )

@@ -10,7 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wmo_distill.datums.dataset import DatumRow
+from wmo_distill.predicates import aborted, cut_at_cap, is_measured
 from wmo_distill.records import StopReason
+from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 
 class Refusal(StrEnum):
@@ -19,12 +21,38 @@ class Refusal(StrEnum):
     TOO_SHORT = "too_short"
     NOTHING_TRAINED = "nothing_trained"
     NO_LOGPROBS = "no_logprobs"
+    LOGPROB_IMPLAUSIBLE = "logprob_implausible"
+    """A trained token's is at or below `IMPLAUSIBLE_LOGPROB`, in datums of a supervised build."""
     LOGPROB_MODE_UNKNOWN = "logprob_mode_unknown"
     NO_ADVANTAGES = "no_advantages"
     NO_REWARD = "no_reward"
+    """The chosen reward is not measured."""
     NOT_SCORED = "not_scored"
     """Its datums have a teacher, who has not scored this one."""
     TEMPERATURE_UNKNOWN = "temperature_unknown"
+
+
+class Grouping(StrEnum):
+    """Which rows a trainer compares with each other."""
+
+    NONE = "none"
+    """None: it takes no rewards."""
+    NAMED = "named"
+    """Those that share a name, however many."""
+    FIXED = "fixed"
+    """Runs of a fixed number of rows."""
+    PROMPT = "prompt"
+    """Those whose prompts are the same ids."""
+
+
+class SequenceEnd(StrEnum):
+    """How the last sampled run of a sequence ended."""
+
+    FINISHED = "finished"
+    """By itself, or nothing says otherwise."""
+    CUT = "cut"
+    """By a token limit."""
+    ABORTED = "aborted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +66,8 @@ class Place:
     """Among the sequences of its episode, which are contiguous."""
     last: bool
     """Whether it is the last of its episode's that are exported."""
-    ends: bool = True
-    """Whether the main chat ends with it."""
+    sequences: int = 1
+    """How many of its episode are exported."""
 
 
 Convert = Callable[[DatumRow, Place], Mapping[str, Any]]
@@ -60,7 +88,8 @@ class Target:
     purpose: Literal["rl", "sft"]
     """`rl` refuses sequences without log-probabilities, or of an unknown mode unless assumed."""
     carries: frozenset[str] = frozenset()
-    """Which of advantages, teacher_logprobs, weight and routed_experts its rows hold."""
+    """Which of the columns that `offered` names its rows hold."""
+    grouping: Grouping = Grouping.NONE
     schema: pa.Schema | None = None
     """Of the Parquet file that is written; JSON lines where there is none."""
     needs_advantages: bool = False
@@ -80,6 +109,8 @@ class Target:
         if self.purpose == "rl":
             if np.isnan(datum.sampled_logprobs[datum.loss_mask]).any():
                 return Refusal.NO_LOGPROBS
+            if (datum.sampled_logprobs[datum.loss_mask] <= IMPLAUSIBLE_LOGPROB).any():
+                return Refusal.LOGPROB_IMPLAUSIBLE
             if row.values["logprob_mode"] == "unknown" and not assume_mode:
                 return Refusal.LOGPROB_MODE_UNKNOWN
         if self.needs_advantages and datum.advantages is None:
@@ -102,6 +133,7 @@ def offered(row: DatumRow) -> set[str]:
         for name, there in (
             ("advantages", datum.advantages is not None),
             ("teacher_logprobs", datum.teacher_logprobs is not None),
+            ("rescored_logprobs", datum.rescored_logprobs is not None),
             ("weight", row.values["weight"] != 1.0),
             ("routed_experts", datum.routed_experts is not None),
         )
@@ -127,9 +159,9 @@ def trained(row: DatumRow) -> NDArray[np.bool_]:
 
 
 def measured_reward(row: DatumRow) -> float | None:
-    """The reward where it was graded and is valid."""
+    """The chosen reward where it is measured."""
     reward = row.values["reward"]
-    return float(reward) if reward is not None and row.values["reward_valid"] else None
+    return float(reward) if is_measured(reward, row.values["reward_valid"]) else None
 
 
 def group_name(row: DatumRow) -> str:
@@ -138,7 +170,24 @@ def group_name(row: DatumRow) -> str:
     return str(row.values["group_id"]) + (f"/{step}" if step else "")
 
 
-def cut_off(row: DatumRow, place: Place) -> bool:
-    """Whether a token limit ended the last sampled run."""
-    limits = (StopReason.OUTPUT_TRUNCATED, StopReason.CONTEXT_OVERFLOW)
-    return place.ends and row.values["stop_reason"] in limits
+def sequence_end(row: DatumRow) -> SequenceEnd:
+    """How the last sampled run of this sequence ended.
+
+    The provider's finish reason of that call says so. Where none was recorded, the episode's stop
+    reason does, for the sequence with which its main chat ends: of three sequences of an
+    `output_truncated` episode only the last was cut.
+    """
+    datum = row.datum
+    reason = datum.finish_reasons[-1] if datum.finish_reasons else None
+    if reason is None:
+        limits = (StopReason.OUTPUT_TRUNCATED, StopReason.CONTEXT_OVERFLOW)
+        cut = datum.ends_chat and row.values["stop_reason"] in limits
+        return SequenceEnd.CUT if cut else SequenceEnd.FINISHED
+    if cut_at_cap(reason):
+        return SequenceEnd.CUT
+    return SequenceEnd.ABORTED if aborted(reason) else SequenceEnd.FINISHED
+
+
+def cut_off(row: DatumRow) -> bool:
+    """Whether a token limit ended the last sampled run of this sequence."""
+    return sequence_end(row) is SequenceEnd.CUT

@@ -7,7 +7,16 @@ import numpy as np
 import pyarrow as pa
 
 from wmo_distill.datums.dataset import DatumRow
-from wmo_distill.exporters.target import Place, Target, measured_reward, prompt_tokens, trained
+from wmo_distill.exporters.grouping import in_groups
+from wmo_distill.exporters.target import (
+    Grouping,
+    Place,
+    Target,
+    cut_off,
+    measured_reward,
+    prompt_tokens,
+    trained,
+)
 
 _IGNORED = -100
 
@@ -34,7 +43,11 @@ def sft_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
 
 
 def grpo_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
-    """What one rollout of `rollout_func` holds, and its reward."""
+    """What one rollout of `rollout_func` holds, its reward, and its episode.
+
+    TRL gives fields that it does not know to the reward function. It compares runs of
+    `num_generations` rows, whatever episode they are of.
+    """
     datum = row.datum
     start = prompt_tokens(row)
     return {
@@ -44,13 +57,23 @@ def grpo_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
         "env_mask": datum.loss_mask[start:].astype(np.int8),
         "reward": measured_reward(row),
         "group": place.group,
+        "episode": place.episode,
+        "episode_id": datum.episode_id,
+        "episode_step": place.step,
+        "episode_last": place.last,
+        "episode_sequences": place.sequences,
+        "truncated": cut_off(row),
     }
 
 
 def rollouts(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Exported rows as the lists that `rollout_func` returns; a reward function takes `reward`."""
+    """Exported rows as the lists that `rollout_func` returns; a reward function takes `reward`.
+
+    The rows of a group stand side by side: with groups of `num_generations` rows each, TRL's runs
+    are the groups.
+    """
     columns: dict[str, list[Any]] = {}
-    for row in rows:
+    for row in in_groups(rows, "group"):
         for name, value in row.items():
             plain = value.tolist() if isinstance(value, np.ndarray) else value
             columns.setdefault(name, []).append(plain)
@@ -70,6 +93,7 @@ TARGETS = (
         about="rollouts of TRL's rollout_func as JSON lines",
         convert=grpo_row,
         purpose="rl",
+        grouping=Grouping.FIXED,
         needs_reward=True,
     ),
 )

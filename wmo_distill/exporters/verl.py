@@ -7,7 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmo_distill.datums.dataset import DatumRow
-from wmo_distill.exporters.target import Place, Target, group_name, measured_reward, prompt_tokens
+from wmo_distill.exporters.target import (
+    Grouping,
+    Place,
+    Target,
+    cut_off,
+    group_name,
+    measured_reward,
+    prompt_tokens,
+)
 
 Row = Mapping[str, Any]
 
@@ -35,6 +43,7 @@ def agent_loop_row(row: DatumRow, place: Place) -> Row:
             "episode_id": datum.episode_id,
             "episode_step": place.step,
             "episode_last": place.last,
+            "truncated": cut_off(row),
             "min_global_steps": step,
             "max_global_steps": step,
         },
@@ -145,6 +154,7 @@ TARGETS = (
         convert=agent_loop_row,
         purpose="rl",
         carries=frozenset({"routed_experts"}),
+        grouping=Grouping.NAMED,
         needs_reward=True,
     ),
 )

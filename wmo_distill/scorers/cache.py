@@ -18,7 +18,7 @@ from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
 from wmo_distill.files import whole_file
 from wmo_distill.outputs import is_leftover
-from wmo_distill.scorers.scorer import Score
+from wmo_distill.scorers.scorer import Needed, Score
 from wmo_distill.shards.lists import list_array
 from wmo_distill.tokens import Logprobs
 
@@ -33,15 +33,18 @@ SCORE_SCHEMA = pa.schema(
         pa.field("datum_id", pa.string(), nullable=False),
         pa.field("teacher", pa.string(), nullable=False),
         pa.field("top_k", pa.int32(), nullable=False),
-        # one a token, null at position 0
+        # one a token, null at position 0 and where the scorer gave no number
         pa.field("logprobs", _FLOATS, nullable=False),
         # the likeliest tokens of all positions, one after the other, and how many each has
         pa.field("top_counts", pa.list_(pa.field("element", pa.int32()))),
         pa.field("top_ids", pa.list_(pa.field("element", pa.int32()))),
         pa.field("top_logprobs", _FLOATS),
+        # the positions after the first that are null; null: none are
+        pa.field("missing", pa.list_(pa.field("element", pa.int32()))),
     ],
     metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()},
 )
+_KEYS = ("datum_id", "teacher", "top_k", "missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class _Place:
     group: int
     row: int
     top_k: int
+    missing: tuple[int, ...] = ()
+    """Positions after the first without a number."""
 
 
 class ScoreCache:
@@ -78,10 +83,14 @@ class ScoreCache:
             counts[teacher] = counts.get(teacher, 0) + 1
         return counts
 
-    def has(self, datum_id: str, teacher: str, top_k: int = 0) -> bool:
-        """Whether there is a score with at least so many candidates a position."""
+    def has(
+        self, datum_id: str, teacher: str, top_k: int = 0, needed: Needed | None = None
+    ) -> bool:
+        """Whether there is a score with so many candidates, and numbers at the `needed` tokens."""
         place = self._places.get((datum_id, teacher))
-        return place is not None and place.top_k >= top_k
+        if place is None or place.top_k < top_k:
+            return False
+        return needed is None or not needed[list(place.missing)].any()
 
     def get(self, datum_id: str, teacher: str) -> Score | None:
         """The score of a sequence by a teacher."""
@@ -123,13 +132,16 @@ class ScoreCache:
 
     def _learn(self, part: Path) -> None:
         with pq.ParquetFile(part) as file:
+            # Older parts have no `missing`: no score with a gap was kept then.
+            columns = [name for name in _KEYS if name in file.schema_arrow.names]
             for group in range(file.num_row_groups):
-                keys = file.read_row_group(group, columns=["datum_id", "teacher", "top_k"])
+                keys = file.read_row_group(group, columns=columns)
                 for row, key in enumerate(keys.to_pylist()):
                     name = key["datum_id"], key["teacher"]
                     known = self._places.get(name)
                     if known is None or key["top_k"] >= known.top_k:
-                        self._places[name] = _Place(part, group, row, key["top_k"])
+                        missing = tuple(key.get("missing") or ())
+                        self._places[name] = _Place(part, group, row, key["top_k"], missing)
 
     def _read(self, place: _Place, *, tops: bool) -> pa.Table:
         key = place.part, place.group, tops
@@ -192,9 +204,15 @@ def _table(teacher: str, scores: Sequence[tuple[str, Score, int]]) -> pa.Table:
             pa.array(counts, SCORE_SCHEMA.field("top_counts").type),
             pa.array(ids, SCORE_SCHEMA.field("top_ids").type),
             pa.array(logprobs, _FLOATS),
+            pa.array([_gaps(one) for one in values], SCORE_SCHEMA.field("missing").type),
         ],
         schema=SCORE_SCHEMA,
     )
+
+
+def _gaps(logprobs: Logprobs) -> list[int] | None:
+    """The positions after the first without a number, None where there is none."""
+    return (np.flatnonzero(np.isnan(logprobs[1:])) + 1).tolist() or None
 
 
 def _list(table: pa.Table, name: str, row: int) -> np.ndarray[Any, Any] | None:

@@ -1,42 +1,66 @@
 """A sample of sequences scored again by the student's own server, and compared with the records."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.errors import DistillError, UsageError
-from wmo_distill.scorers.compare import Finding, Verdict, find_fault
-from wmo_distill.scorers.laws import Law, Tokens
-from wmo_distill.scorers.run import one_score, refuse_other_tokenizer
+from wmo_distill.scorers.advise import ACTIONS, cannot_tell
+from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.compared import (
+    Claim,
+    Compared,
+    claim_of,
+    comparable,
+    compared,
+    implausible,
+    joined,
+)
+from wmo_distill.scorers.fault import claimed_values, find_fault
+from wmo_distill.scorers.filters import FilterOrder
+from wmo_distill.scorers.fit import after
+from wmo_distill.scorers.report import (
+    CheckReport,
+    by_name,
+    by_position,
+    by_turn,
+    spread,
+    worst,
+)
+from wmo_distill.scorers.residue import listed_share
+from wmo_distill.scorers.run import ScoreParts, one_score, refuse_other_tokenizer
+from wmo_distill.scorers.sample import (
+    episode_name,
+    episode_names,
+    sampled_rows,
+    version_name,
+    version_names,
+)
 from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer
+from wmo_distill.scorers.tolerance import Noise, Tolerance, step_of
+from wmo_distill.scorers.verdict import Finding, Verdict
 
-QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+# More candidates are asked for where fewer do not tell: this many times more, up to so many, for
+# the shortest sequences, up to so many candidates in all.
+_MORE = 5
+_MOST_CANDIDATES = 1000
+_MOST_SEQUENCES = 32
+_MOST_VALUES = 20_000_000
 
 
-class CheckReport(BaseModel):
-    """`difference` is recorded - rescored, over trained tokens."""
+@dataclass(slots=True)
+class _Answers:
+    """What the server answered so far."""
 
-    model_config = ConfigDict(frozen=True)
-
-    verdict: Verdict
-    sequences: int
-    tokens: int
-    mean_abs_difference: float
-    mean_difference: float
-    quantiles: dict[str, float]
-    claimed: str
-    """How the rows say that the tokens were sampled, and their log-probabilities taken."""
-    fitted: str | None = None
-    """What explains the records, where a temperature or a filter does."""
-    shift: int = 0
-    faults: dict[ScoreFault, int] = Field(default_factory=dict)
-    """Sequences that could not be scored."""
+    pieces: dict[int, Compared] = field(default_factory=dict)
+    """By the number of the row."""
+    faults: dict[ScoreFault, int] = field(default_factory=dict)
+    first_found: str = ""
 
 
 def check_logprobs(
@@ -46,172 +70,220 @@ def check_logprobs(
     sample: int = 64,
     seed: int = 0,
     top_k: int = 20,
-    tolerance: float = 0.05,
+    noise: Noise = Noise.BF16,
+    tolerance: float | None = None,
     concurrency: int = 8,
     attempts: int = 4,
     wait: float = 1.0,
+    store: Path | str | None = None,
+    name: str = "student",
     progress: Callable[[int, int], None] | None = None,
 ) -> CheckReport:
     """Score `sample` sequences again and name what is wrong with their log-probabilities.
 
     The scorer must answer with the model's own distribution (raw, temperature 1), which prompt
-    log-probabilities are. `top_k` likeliest tokens are asked for: without them temperatures and
-    filters cannot be told. UsageError for datums with nothing to check, DistillError where
-    nothing could be scored.
+    log-probabilities are. `top_k` likeliest tokens are asked for, and more of some sequences where
+    they tell too little: without them temperatures and filters cannot be told. `noise` is what
+    the two engines may differ by; `tolerance`, in nats, overrides its mean. With `store` the
+    re-scored sequences are kept there, a `ScoreCache`, under `name`. UsageError for datums with
+    nothing to check, DistillError where nothing could be scored.
     """
-    rows = _sample(iter_datums(datums), sample, seed)
+    rows = sampled_rows(iter_datums(datums), sample, seed)
     if not rows:
         raise UsageError(
             f"{datums}: expected sequences with log-probabilities, found none; "
             "build with trials that hold them (see `wmo-distill doctor`)"
         )
     refuse_other_tokenizer(Path(datums), scorer.tokenizer)
-    mode, law = _claim(rows)
-    faults: dict[ScoreFault, int] = {}
-    pieces: list[Tokens] = []
-    runs = 0
-    found = ""
-    if law.top_k is not None and top_k:
-        top_k = max(top_k, law.top_k)
-    with ThreadPoolExecutor(concurrency) as threads:
-        # A result is let go once it is taken in: the candidates of all need not be held.
-        jobs = deque(
-            threads.submit(one_score, scorer, row.datum.token_ids, top_k, attempts, wait)
-            for row in rows
+    claim = claim_of(rows)
+    kept = None if store is None else ScoreCache(store)
+    asking = _Asking(rows, scorer, concurrency, attempts, wait, progress)
+    if claim.params.top_k is not None and top_k:
+        top_k = max(top_k, claim.params.top_k)
+    answers = asking.ask(range(len(rows)), top_k, kept, name)
+    if not answers.pieces and set(answers.faults) == {ScoreFault.REFUSED}:
+        fewer = asking.fewer(top_k)
+        if fewer < top_k:
+            top_k = fewer
+            answers = asking.ask(range(len(rows)), top_k, kept, name)
+    if not answers.pieces:
+        raise DistillError(
+            f"scorer: expected answers, found none ({answers.first_found}); see to the server"
         )
-        for number, row in enumerate(rows):
-            try:
-                pieces.append(compared(row, jobs.popleft().result(), top_k, runs))
-                runs += len(row.datum.call_starts)
-            except ScoreError as error:
-                faults[error.fault] = faults.get(error.fault, 0) + 1
-                found = found or str(error)
-            except BaseException:
-                for one in jobs:
-                    one.cancel()
-                scorer.close()
-                raise
-            if progress is not None:
-                progress(number + 1, len(rows))
-    if not pieces:
-        raise DistillError(f"scorer: expected answers, found none ({found}); see to the server")
-    tokens = Tokens(*(np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(Tokens)))
-    finding = find_fault(tokens, law, processed=mode == "processed", tolerance=tolerance)
-    return _report(finding, tokens, len(pieces), f"{law}, {mode}", faults)
+    tokens = joined(list(answers.pieces.values()))
+    if not len(tokens):
+        raise DistillError("scorer: expected numbers at the trained tokens, found none")
+    allowed = noise.tolerance
+    step = step_of(tokens.recorded)
+    mean = allowed.mean if tolerance is None else tolerance
+    if step is not None and step < 1.0:
+        mean += step / 4.0  # what rounding adds on average
+    allowed = Tolerance(mean, allowed.outside)
+    finding = find_fault(tokens, claim, allowed)
+    while top_k and _more_may_tell(finding, tokens, claim) and top_k < _MOST_CANDIDATES:
+        chosen, wider = asking.more(answers, min(_MORE * top_k, _MOST_CANDIDATES))
+        further = asking.ask(chosen, wider) if chosen and wider > top_k else _Answers()
+        if not further.pieces:
+            break
+        top_k, tokens = wider, joined(list(further.pieces.values()))
+        answers.pieces |= further.pieces
+        finding = find_fault(tokens, claim, allowed)
+    report = _report(finding, joined(list(answers.pieces.values())), rows, claim)
+    notes = cannot_tell(finding, tokens, claim, top_k)
+    return report.model_copy(
+        update={
+            "cannot_tell": notes,
+            "noise": noise,
+            "tolerance": allowed.mean,
+            "rounded_to": step,
+            "top_k": top_k,
+            "implausible": sum(implausible(row) for row in rows),
+            "faults": answers.faults,
+            "stored": None if kept is None else len(answers.pieces),
+        }
+    )
 
 
-def _report(
-    finding: Finding, tokens: Tokens, sequences: int, claimed: str, faults: dict[ScoreFault, int]
-) -> CheckReport:
-    difference = tokens.recorded - tokens.rescored
+def _more_may_tell(finding: Finding, tokens: Compared, claim: Claim) -> bool:
+    """Whether more candidates could lead to another verdict."""
+    if listed_share(tokens) > 0.95:
+        return False
+    if finding.verdict in (Verdict.UNTOLD, Verdict.WEIGHTS):
+        return True
+    if finding.params is not None and finding.drawn is None:
+        # Fitted to the tokens that are told: where many are not, others may be nearer.
+        orders = finding.orders or (FilterOrder.TOP_K_FIRST,)
+        return bool(np.isfinite(after(tokens, finding.params, orders[0])).mean() < 0.9)
+    claimed, _ = claimed_values(tokens, claim)
+    return bool(finding.verdict is Verdict.AGREES and np.isfinite(claimed).mean() < 0.5)
+
+
+@dataclass(slots=True)
+class _Asking:
+    rows: list[DatumRow]
+    scorer: Scorer
+    concurrency: int
+    attempts: int
+    wait: float
+    progress: Callable[[int, int], None] | None
+
+    def fewer(self, top_k: int) -> int:
+        """So many candidates as the server allows for the first sequence; `top_k` if none."""
+        for fewer in (20, 5, 1, 0):
+            if fewer < top_k:
+                try:
+                    self._one(0, fewer)
+                except ScoreError:
+                    continue
+                return fewer
+        return top_k
+
+    def more(self, answers: _Answers, wider: int) -> tuple[list[int], int]:
+        """The sequences to ask again, the shortest first, and how many candidates to ask for."""
+        ranked = sorted(answers.pieces, key=lambda one: self.rows[one].datum.token_ids.size)
+        chosen: list[int] = []
+        values = 0
+        for row in ranked[:_MOST_SEQUENCES]:
+            values += wider * self.rows[row].datum.token_ids.size
+            if chosen and values > _MOST_VALUES:
+                break
+            chosen.append(row)
+        size = self.rows[chosen[0]].datum.token_ids.size
+        if wider * size > _MOST_VALUES:
+            return [], wider
+        try:
+            self._one(chosen[0], wider)
+        except ScoreError:
+            return [], wider
+        return chosen, wider
+
+    def _one(self, row: int, top_k: int) -> Score:
+        ids, needed = self.rows[row].datum.token_ids, comparable(self.rows[row])
+        return one_score(self.scorer, ids, top_k, self.attempts, self.wait, needed)
+
+    def ask(
+        self,
+        chosen: Sequence[int],
+        top_k: int,
+        store: ScoreCache | None = None,
+        name: str = "",
+    ) -> _Answers:
+        """The answers for the chosen rows, kept in `store`; the scorer is closed on a break."""
+        answers = _Answers()
+        parts = None if store is None else ScoreParts(store, name, top_k)
+        runs = np.cumsum([0, *(len(row.datum.call_starts) for row in self.rows)]).tolist()
+        episodes = episode_names(self.rows)
+        versions = version_names(self.rows)
+        with ThreadPoolExecutor(self.concurrency) as threads:
+            # A result is let go once it is taken in: the candidates of all need not be held.
+            jobs = deque((row, threads.submit(self._one, row, top_k)) for row in chosen)
+            done = 0
+            while jobs:
+                number, job = jobs.popleft()
+                row = self.rows[number]
+                try:
+                    score = job.result()
+                    answers.pieces[number] = compared(
+                        row,
+                        score,
+                        sequence=number,
+                        run=runs[number],
+                        episode=episodes.index(episode_name(row)),
+                        version=versions.index(version_name(row)) if version_name(row) else -1,
+                    )
+                    if parts is not None:
+                        parts.add(row.values["datum_id"], score)
+                except ScoreError as error:
+                    answers.faults[error.fault] = answers.faults.get(error.fault, 0) + 1
+                    answers.first_found = answers.first_found or str(error)
+                except BaseException:
+                    for _, one in jobs:
+                        one.cancel()
+                    self.scorer.close()
+                    raise
+                done += 1
+                if self.progress is not None:
+                    self.progress(done, len(chosen))
+        if parts is not None:
+            parts.close()
+        return answers
+
+
+def _report(finding: Finding, tokens: Compared, rows: list[DatumRow], claim: Claim) -> CheckReport:
+    claimed, _ = claimed_values(tokens, claim)
+    difference = tokens.recorded - claimed
+    # Where the claim tells nothing, the plain difference is better than none.
+    shown = difference if np.isfinite(difference).any() else tokens.recorded - tokens.rescored
+    whole = spread("all", shown)
+    assert whole is not None
+    episodes, versions = episode_names(rows), version_names(rows)
+    several = len(versions) > 1
+    clues = list(finding.clues)
+    if several:
+        clues.append(f"{len(versions)} policy versions are in the sample: {', '.join(versions)}")
+    fitted = None if finding.params is None else str(finding.params)
     return CheckReport(
         verdict=finding.verdict,
-        sequences=sequences,
-        tokens=difference.size,
-        mean_abs_difference=float(np.abs(difference).mean()),
-        mean_difference=float(difference.mean()),
-        quantiles={
-            f"{share:g}": float(value)
-            for share, value in zip(QUANTILES, np.quantile(difference, QUANTILES), strict=True)
-        },
-        claimed=claimed,
-        fitted=None if finding.law is None else str(finding.law),
+        action=ACTIONS[finding.verdict],
+        clues=clues + ([finding.detail] if finding.detail and fitted is not None else []),
+        sequences=int(np.unique(tokens.sequence).size),
+        tokens=len(tokens),
+        mean_abs_difference=whole.mean_abs_difference,
+        mean_difference=whole.mean_difference,
+        k3=whole.k3,
+        outside=whole.outside,
+        quantiles=whole.quantiles,
+        claimed=str(claim),
+        fitted=fitted if fitted is not None else finding.detail or None,
+        orders=list(finding.orders),
         shift=finding.shift,
-        faults=faults,
-    )
-
-
-def _sample(rows: Iterator[DatumRow], n: int, seed: int) -> list[DatumRow]:
-    """n rows with a trained, recorded token, each as likely as any other, in their order."""
-    rng = np.random.default_rng(seed)
-    kept: list[tuple[int, DatumRow]] = []
-    seen = 0
-    for number, row in enumerate(rows):
-        datum = row.datum
-        if datum.token_ids.size < 2 or not _recorded(row).any():
-            continue
-        seen += 1
-        if len(kept) < n:
-            kept.append((number, _own(row)))
-        elif (place := int(rng.integers(0, seen))) < n:
-            kept[place] = number, _own(row)
-    return [row for _, row in sorted(kept, key=lambda one: one[0])]
-
-
-def _own(row: DatumRow) -> DatumRow:
-    """The row with arrays of its own: views would keep its whole row group in memory."""
-    datum = row.datum
-    own = replace(
-        datum,
-        token_ids=datum.token_ids.copy(),
-        loss_mask=datum.loss_mask.copy(),
-        sampled_logprobs=datum.sampled_logprobs.copy(),
-        advantages=None,
-        teacher_logprobs=None,
-        routed_experts=None,
-    )
-    return DatumRow(own, row.values)
-
-
-def _recorded(row: DatumRow) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which tokens can be compared: trained, with a log-probability, and not the first."""
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = row.datum.loss_mask & np.isfinite(
-        row.datum.sampled_logprobs
-    )
-    found[0] = False
-    return found
-
-
-def _claim(rows: list[DatumRow]) -> tuple[str, Law]:
-    """What the rows say of their sampling; unknown counts as raw, at temperature 1."""
-    claims = {
-        (
-            row.values["logprob_mode"],
-            row.values["temperature"],
-            row.values["top_k"],
-            row.values["top_p"],
-        )
-        for row in rows
-    }
-    if len(claims) > 1:
-        raise UsageError(
-            f"datums: expected one way of sampling, found {len(claims)} "
-            "(temperature, top_p, top_k, logprob_mode differ); check each dataset by itself"
-        )
-    ((mode, temperature, top_k, top_p),) = claims
-    if temperature == 0.0:  # greedy
-        return mode, Law(top_k=1)
-    law = Law(
-        temperature=1.0 if temperature is None else temperature,
-        top_k=top_k if top_k is not None and top_k > 0 else None,
-        top_p=top_p if top_p is not None and top_p < 1.0 else None,
-    )
-    return mode, law
-
-
-def compared(row: DatumRow, score: Score, width: int, run: int) -> Tokens:
-    """The tokens of a sequence that can be compared; its runs are numbered from `run` on.
-
-    Where candidates were asked for, a token without any is left out.
-    """
-    datum, usable = row.datum, _recorded(row)
-    if width and score.top is not None:
-        usable &= np.array([bool(listed) for listed in score.top])
-    opening = datum.fragment_index == 0 and datum.segment == 0
-    place_of = np.full(usable.size, -1)
-    for call, (start, size) in enumerate(zip(datum.call_starts, datum.call_lengths, strict=True)):
-        place_of[start : start + size] = call
-    usable &= place_of >= 0
-    places = np.flatnonzero(usable)
-    top = np.full((places.size, width if score.top is not None else 0), -np.inf)
-    if score.top is not None:
-        for at, place in enumerate(places.tolist()):
-            values = sorted((value for _, value in score.top[place] or ()), reverse=True)[:width]
-            top[at, : len(values)] = values
-    return Tokens(
-        datum.sampled_logprobs[places],
-        score.logprobs[places],
-        top,
-        run + place_of[places],
-        (place_of[places] == 0) & opening,
+        noise=Noise.BF16,
+        tolerance=0.0,
+        top_k=0,
+        not_told=int((~np.isfinite(difference)).sum()),
+        by_turn=by_turn(tokens, shown),
+        by_position=by_position(tokens, shown),
+        by_version=by_name(shown, tokens.version, versions) if several else [],
+        worst_episodes=worst(shown, tokens.episode, episodes),
+        episodes=[episodes[one] for one in finding.episodes],
     )

@@ -1,7 +1,8 @@
 """Scores by a batch job elsewhere: requests written to a file, answers read from one.
 
 A request is a JSON line {datum_id, token_ids}. An answer is a JSON line {datum_id, logprobs},
-one number a token and null for the first, and optionally `top`: for each position a list of
+one number a token, null for the first and where a token that is not trained has none, and
+optionally `top`: for each position a list of
 [token id, log-probability], or null.
 """
 
@@ -18,7 +19,7 @@ from wmo_distill.errors import UsageError
 from wmo_distill.files import whole_file
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.run import Missing, ScoreParts, ScoreSummary
-from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, checked, number
+from wmo_distill.scorers.scorer import Needed, Score, ScoreError, ScoreFault, checked, number
 
 
 def write_requests(
@@ -27,7 +28,7 @@ def write_requests(
     """Write what the teacher has not scored yet; gives the number of requests."""
     count = 0
     with whole_file(Path(file)) as temporary, temporary.open("wb") as lines:
-        for name, ids in Missing(Path(datums), cache, teacher, top_k):
+        for name, ids, _ in Missing(Path(datums), cache, teacher, top_k):
             value = {"datum_id": name, "token_ids": ids, "top_k": top_k}
             lines.write(
                 orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
@@ -44,8 +45,10 @@ def read_answers(
     An answer is given to the sequence that it names, whatever the order. Two answers to one
     sequence that differ are both left out. UsageError for a file that cannot be opened.
     """
-    sizes = {row.values["datum_id"]: row.datum.token_ids.size for row in iter_datums(datums)}
-    before = sum(cache.has(name, teacher, top_k) for name in sizes)
+    masks: dict[str, Needed] = {}
+    for row in iter_datums(datums):
+        masks.setdefault(row.values["datum_id"], row.datum.loss_mask.copy())
+    before = sum(cache.has(name, teacher, top_k, mask) for name, mask in masks.items())
     found: dict[str, Score] = {}
     contradicted: set[str] = set()
     faults: dict[ScoreFault, int] = {}
@@ -54,7 +57,7 @@ def read_answers(
     for at, line in _lines(Path(file)):
         lines += 1
         try:
-            name, score = _answer(line, sizes, top_k)
+            name, score = _answer(line, masks, top_k)
             if name in contradicted or (name in found and _differ(found[name], score)):
                 raise ScoreError(ScoreFault.CONTRADICTED, name)
         except ScoreError as error:
@@ -72,12 +75,12 @@ def read_answers(
     parts.close()
     return ScoreSummary(
         teacher=teacher,
-        sequences=len(sizes),
+        sequences=len(masks),
         cached=before,
         requests=lines,
         scored=len(found),
         repeated=repeated,
-        tokens=sum(sizes[name] for name in found),
+        tokens=sum(masks[name].size for name in found),
         faults=faults,
         first_found=first,
     )
@@ -95,7 +98,7 @@ def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
         ) from None
 
 
-def _answer(line: bytes, sizes: dict[str, int], top_k: int) -> tuple[str, Score]:
+def _answer(line: bytes, masks: dict[str, Needed], top_k: int) -> tuple[str, Score]:
     """The name and the checked score of a line."""
     try:
         value = orjson.loads(line)
@@ -104,7 +107,7 @@ def _answer(line: bytes, sizes: dict[str, int], top_k: int) -> tuple[str, Score]
     if not isinstance(value, dict) or not isinstance(value.get("datum_id"), str):
         raise ScoreError(ScoreFault.UNREADABLE, "no datum_id")
     name = value["datum_id"]
-    if name not in sizes:
+    if name not in masks:
         raise ScoreError(ScoreFault.UNKNOWN_DATUM, name)
     logprobs, top = value.get("logprobs"), value.get("top")
     if not isinstance(logprobs, list):
@@ -112,7 +115,8 @@ def _answer(line: bytes, sizes: dict[str, int], top_k: int) -> tuple[str, Score]
     if top_k and not isinstance(top, list):
         raise ScoreError(ScoreFault.UNREADABLE, "no top")
     rows = [_candidates(row, top_k) for row in top or []] if top_k else None
-    return name, checked(Score(np.array([number(x) for x in logprobs]), rows), sizes[name])
+    score = Score(np.array([number(x) for x in logprobs]), rows)
+    return name, checked(score, masks[name].size, masks[name])
 
 
 def _candidates(row: Any, top_k: int) -> Candidates | None:

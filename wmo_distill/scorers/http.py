@@ -171,8 +171,10 @@ def read_vllm(answer: Any, token_ids: Ids, top_k: int) -> Score:
     for i in range(1, token_ids.size):
         row = rows[i]
         token = str(token_ids[i])
+        if row is None:  # a fault where the token is trained, which `checked` finds
+            continue
         if not isinstance(row, dict):
-            raise ScoreError(ScoreFault.NOT_FINITE, f"position {i}")
+            raise ScoreError(ScoreFault.UNREADABLE, f"no candidates at position {i}")
         if token not in row:
             raise ScoreError(ScoreFault.OTHER_TOKENS, f"no id {token} at position {i}")
         logprobs[i] = number(_at(row, token, "logprob"))

@@ -15,7 +15,14 @@ from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.scorers.cache import ScoreCache
-from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer, checked
+from wmo_distill.scorers.scorer import (
+    Needed,
+    Score,
+    ScoreError,
+    ScoreFault,
+    Scorer,
+    checked,
+)
 from wmo_distill.tokens import Ids
 
 PART_TOKENS = 2_000_000
@@ -70,7 +77,7 @@ def plan_scores(
     datums = Path(datums)
     total = read_datum_manifest(datums).summary.stats.datums
     missing = Missing(datums, cache, teacher, top_k)
-    tokens = [ids.size for _, ids in missing]
+    tokens = [ids.size for _, ids, _ in missing]
     asked = sum(tokens)
     return ScorePlan(
         datums=total,
@@ -109,14 +116,13 @@ def score_datums(
     waiting: deque[tuple[str, int, Future[Score]]] = deque()
     with ThreadPoolExecutor(concurrency) as threads:
         try:
-            for name, ids in missing:
+            for name, ids, needed in missing:
                 while len(waiting) >= 2 * concurrency:
                     run.settle(*waiting.popleft())
                     if progress is not None:
                         progress(run.requests, total)
-                waiting.append(
-                    (name, ids.size, threads.submit(one_score, scorer, ids, top_k, attempts, wait))
-                )
+                job = threads.submit(one_score, scorer, ids, top_k, attempts, wait, needed)
+                waiting.append((name, ids.size, job))
             while waiting:
                 run.settle(*waiting.popleft())
                 if progress is not None:
@@ -205,9 +211,19 @@ class _Run:
 _GONE = 16
 
 
-def one_score(scorer: Scorer, ids: Ids, top_k: int, attempts: int, wait: float) -> Score:
-    """A checked score, with retries; ScoreError where there is none in the end."""
-    return _retrying(attempts, wait)(lambda: checked(scorer.score(ids, top_k), ids.size))
+def one_score(
+    scorer: Scorer,
+    ids: Ids,
+    top_k: int,
+    attempts: int,
+    wait: float,
+    needed: Needed | None = None,
+) -> Score:
+    """A checked score, with retries; ScoreError where there is none in the end.
+
+    Only the `needed` tokens must have a number.
+    """
+    return _retrying(attempts, wait)(lambda: checked(scorer.score(ids, top_k), ids.size, needed))
 
 
 def _retrying(attempts: int, wait: float) -> Retrying:
@@ -232,24 +248,35 @@ def _retrying(attempts: int, wait: float) -> Retrying:
 
 
 class Missing:
-    """The sequences without a score, each once, in order; those of one token have none to get."""
+    """The sequences without a score, each once, in order; those of one token have none to get.
+
+    Of rows that share their ids, the first one's loss mask says which tokens are needed; a score
+    that lacks a token that another row trains is asked for again by the next run.
+    """
 
     def __init__(self, datums: Path, cache: ScoreCache, teacher: str, top_k: int) -> None:
         self._datums, self._cache, self._teacher, self._top_k = datums, cache, teacher, top_k
         self.cached = 0
         """Sequences passed by so far because they have one."""
 
-    def __iter__(self) -> Iterator[tuple[str, Ids]]:
+    def __iter__(self) -> Iterator[tuple[str, Ids, Needed]]:
         seen: set[str] = set()
+        had: set[str] = set()
         for row in iter_datums(self._datums):
             name = row.values["datum_id"]
             if name in seen or row.datum.token_ids.size < 2:
                 continue
+            needed = row.datum.loss_mask
+            if self._cache.has(name, self._teacher, self._top_k, needed):
+                if name not in had:
+                    had.add(name)
+                    self.cached += 1
+                continue
+            if name in had:
+                had.remove(name)
+                self.cached -= 1
             seen.add(name)
-            if self._cache.has(name, self._teacher, self._top_k):
-                self.cached += 1
-            else:
-                yield name, row.datum.token_ids
+            yield name, row.datum.token_ids, needed
 
 
 def refuse_other_tokenizer(datums: Path, tokenizer: str | None) -> None:

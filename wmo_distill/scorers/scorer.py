@@ -7,9 +7,13 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.tokens import ID_LIMIT, Ids, Logprobs
+
+Needed = NDArray[np.bool_]
+"""For each token of a sequence whether its score is needed: it is trained."""
 
 
 class ScoreFault(StrEnum):
@@ -25,7 +29,7 @@ class ScoreFault(StrEnum):
     OTHER_TOKENS = "other_tokens"
     """The answer speaks of other ids than were asked about."""
     NOT_FINITE = "not_finite"
-    """A log-probability is missing, NaN, infinite or a server's stand-in for minus infinity."""
+    """A trained token's log-probability is missing, NaN, infinite or a server's stand-in for it."""
     POSITIVE = "positive"
     """A log-probability above 0."""
     UNKNOWN_DATUM = "unknown_datum"
@@ -48,7 +52,8 @@ class ScoreError(Exception):
 class Score:
     """Log-probability of each token given those before it, NaN at position 0; natural logarithm.
 
-    `top` holds, where it was asked for, the likeliest tokens of each position.
+    NaN too where a scorer gave no number at a token that is not trained. `top` holds, where it was
+    asked for, the likeliest tokens of each position.
     """
 
     logprobs: Logprobs
@@ -83,8 +88,12 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def checked(score: Score, tokens: int) -> Score:
-    """The score if it fits a sequence of `tokens` tokens, else ScoreError."""
+def checked(score: Score, tokens: int, needed: Needed | None = None) -> Score:
+    """The score if it fits a sequence of `tokens` tokens, else ScoreError.
+
+    Only the `needed` tokens (those trained; None: all) must have a sound number, and the first
+    never has one. Whatever is unsound elsewhere becomes NaN.
+    """
     values = score.logprobs
     if values.size != tokens:
         raise ScoreError(ScoreFault.WRONG_LENGTH, f"{values.size} values for {tokens} tokens")
@@ -92,25 +101,34 @@ def checked(score: Score, tokens: int) -> Score:
         raise ScoreError(ScoreFault.WRONG_LENGTH, f"top of {len(score.top)} for {tokens} tokens")
     if tokens > 1 and np.isfinite(values[0]):
         raise ScoreError(ScoreFault.UNREADABLE, "a number for the first token: is it shifted?")
-    given = values[1:]
-    bad = ~np.isfinite(given) | (given <= NEVER)
-    if bad.any():
-        raise ScoreError(ScoreFault.NOT_FINITE, f"position {int(bad.argmax()) + 1}")
-    if (given > _ABOVE).any():
-        raise ScoreError(ScoreFault.POSITIVE, f"position {int((given > _ABOVE).argmax()) + 1}")
-    kept = np.minimum(values, 0.0)
-    if tokens:
-        kept[0] = math.nan
-    top = None if score.top is None else [_candidates(row) for row in score.top]
-    return Score(kept, top)
+    wanted = np.ones(tokens, np.bool_) if needed is None else needed.copy()
+    wanted[:1] = False
+    with np.errstate(invalid="ignore"):
+        missing = ~np.isfinite(values) | (values <= NEVER)
+        above = values > _ABOVE
+    if (missing & wanted).any():
+        raise ScoreError(ScoreFault.NOT_FINITE, f"position {int((missing & wanted).argmax())}")
+    if (above & wanted).any():
+        raise ScoreError(ScoreFault.POSITIVE, f"position {int((above & wanted).argmax())}")
+    kept = np.where(missing | above, math.nan, np.minimum(values, 0.0))
+    kept[:1] = math.nan
+    if score.top is None:
+        return Score(kept, None)
+    rows = zip(score.top, wanted.tolist(), strict=True)
+    return Score(kept, [_candidates(row, needed=one) for row, one in rows])
 
 
-def _candidates(row: Candidates | None) -> Candidates | None:
-    """Without those that cannot be, which a softmax would not count either."""
+def _candidates(row: Candidates | None, *, needed: bool) -> Candidates | None:
+    """Without those that cannot be, which a softmax would not count either.
+
+    None for a row that is unsound and not needed.
+    """
     if row is None:
         return None
-    if any(math.isnan(logprob) or logprob > _ABOVE for _, logprob in row):
-        raise ScoreError(ScoreFault.NOT_FINITE, "a candidate's log-probability")
     if any(not 0 <= token < ID_LIMIT for token, _ in row):
         raise ScoreError(ScoreFault.UNREADABLE, "a candidate that is no token id")
+    if any(math.isnan(logprob) or logprob > _ABOVE for _, logprob in row):
+        if not needed:
+            return None
+        raise ScoreError(ScoreFault.NOT_FINITE, "a candidate's log-probability")
     return [(token, logprob) for token, logprob in row if logprob > NEVER]

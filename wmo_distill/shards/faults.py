@@ -29,7 +29,7 @@ from wmo_distill.shards.laws import (
     word_breaches,
 )
 from wmo_distill.shards.manifest import PartInfo, Totals
-from wmo_distill.shards.schema import SCHEMA
+from wmo_distill.shards.schema import SCHEMA, SCHEMA_VERSION
 
 FAULTS_A_FILE = 100
 """A file that is broken throughout is not described row by row."""
@@ -128,7 +128,7 @@ def row_groups(out: Path, name: str, schema: pa.Schema) -> Iterator[pa.Table | F
     try:
         with pq.ParquetFile(out / name) as file:
             if not file.schema_arrow.equals(schema, check_metadata=True):
-                expected = "the columns of schema version 1"
+                expected = f"the columns of schema version {SCHEMA_VERSION}"
                 yield Fault(name, None, expected, _first_odd(file.schema_arrow, schema))
                 return
             for group in range(file.num_row_groups):

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.counts import TokenCounts
 from wmo_distill.issues import Issue
+from wmo_distill.predicates import passes
 from wmo_distill.records import (
     Completeness,
     Completion,
@@ -120,8 +121,7 @@ def grade_breaches(row: dict[str, Any], rules: Rules) -> Iterator[Breach]:
     low, high = rules.reward_range
     if reward is not None and not low <= reward <= high:
         yield Breach(f"reward in [{low}, {high}]", str(reward))
-    at = rules.pass_at
-    expected = None if reward is None else (reward == 1.0 if at is None else reward >= at)
+    expected = passes(reward, rules.pass_at)
     if passed is not expected:
         yield Breach(f"passed {expected} for reward {reward}", str(passed))
     if row["infra_failed"] and not rules.reward_files and (rewards or reward is not None):

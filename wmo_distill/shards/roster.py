@@ -13,7 +13,7 @@ from wmo_distill.shards.ledger import LedgerRow, Reason
 from wmo_distill.shards.plan import Candidate, cells_digest, chosen, shared_ids
 from wmo_distill.shards.schema import Outcome
 from wmo_distill.sources.discovery import Found, FoundTrial, found_at
-from wmo_distill.sources.documents import read_result
+from wmo_distill.sources.documents import has_known_form, read_result
 from wmo_distill.sources.state import TrialState
 from wmo_distill.trials.cells import PlacedCell
 
@@ -106,13 +106,24 @@ class Roster:
             yield Candidate(path, pending.trial_id)
 
     def confirm_ids(self) -> None:
-        """Where the heads of results show one id for several trials, read the ids themselves."""
-        shared = shared_ids(self._candidates())
-        for path, pending in self.pending.items():
-            found = pending.work.found
-            if pending.trial_id in shared and found is not None and not pending.is_known:
-                trial_id = _exact_id(found)
+        """Where the heads of results show one id for several trials, read the ids themselves.
+
+        An id that was read can be the one that another head shows: until none is left.
+        """
+        while unsure := self._unsure():
+            for path, pending in unsure.items():
+                found = pending.work.found
+                trial_id = None if found is None else _exact_id(found)
                 self.pending[path] = replace(pending, trial_id=trial_id, is_known=True)
+
+    def _unsure(self) -> dict[str, Pending]:
+        """The trials whose head shows an id that another trial has too."""
+        shared = shared_ids(self._candidates())
+        return {
+            path: pending
+            for path, pending in self.pending.items()
+            if pending.trial_id in shared and not pending.is_known
+        }
 
 
 def roster_of(
@@ -218,11 +229,17 @@ def _add_others(
 
 
 def _reconsider(roster: Roster, row: LedgerRow, parent: Path, sinks: Path | None) -> None:
-    """A duplicate under no PATH of this run may be the one that is left."""
+    """A duplicate under no PATH of this run may be the one that is left.
+
+    Its id is known only while its files are as they were; if they changed it stays as it is, with
+    its old state, and the next build of its PATH reads it.
+    """
     root = parent / row.path
     if root.is_dir():
         trial = replace(found_at(root, parent), path=row.path)
         work = Work(row.path, trial, state_of(trial, sinks))
+        if work.state != row.state:
+            return
         del roster.rows[row.path]
         roster.pending[row.path] = Pending(work, "", row.trial_id, True)
 
@@ -256,7 +273,8 @@ def _exact_id(found: FoundTrial) -> str | None:
     read = read_result(TrialFiles(found.root))
     if isinstance(read, Absent) or not isinstance(read.value, dict):
         return None
-    value = read.value.get("id") if "trial_name" in read.value else None
+    known = "trial_name" in read.value and has_known_form(read.value)
+    value = read.value.get("id") if known else None
     return plain_text(value) if isinstance(value, str) else None
 
 

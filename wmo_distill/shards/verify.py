@@ -32,6 +32,7 @@ from wmo_distill.shards.schema import (
     LEDGER_SCHEMA,
     MANIFEST_FILE,
     PARTS_DIR,
+    SCHEMA_VERSION,
     Outcome,
 )
 
@@ -77,7 +78,12 @@ def _ledger_faults(
         with pq.ParquetFile(out / LEDGER_FILE) as file:
             if not file.schema_arrow.equals(LEDGER_SCHEMA, check_metadata=True):
                 found = str(file.schema_arrow.names)
-                yield Fault(LEDGER_FILE, None, "the ledger's columns of schema version 1", found)
+                yield Fault(
+                    LEDGER_FILE,
+                    None,
+                    f"the ledger's columns of schema version {SCHEMA_VERSION}",
+                    found,
+                )
                 return
             table = file.read()
             table.validate(full=True)

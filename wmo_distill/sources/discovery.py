@@ -7,8 +7,9 @@ from pathlib import Path
 
 from wmo_distill.errors import UsageError
 from wmo_distill.files import Absent, TrialFiles, path_text
-from wmo_distill.sources.documents import read_result
+from wmo_distill.sources.documents import known_version, read_result
 from wmo_distill.sources.head import Head, head_from, read_head
+from wmo_distill.sources.serve import data_directory, read_retries, rollout_id
 
 _AGENT_FILES = ("wmo-run.json", "terminus_2.pane", "recording.cast")
 _VERIFIER_FILES = ("ctrf.json", "test-stdout.txt")
@@ -25,6 +26,15 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """That `harbor serve` ran a trial; only its database says which attempt the trial repeats."""
+
+    retry_of: str | None = None
+    retries_known: bool = True
+    """False without a readable database."""
+
+
+@dataclass(frozen=True, slots=True)
 class FoundTrial:
     """A trial directory; `path` is POSIX, relative to the parent of the PATHs.
 
@@ -36,6 +46,7 @@ class FoundTrial:
     job: Job | None = None
     trial_id: str | None = None
     trial_name: str = ""
+    served: Served | None = None
 
     @property
     def sort_key(self) -> bytes:
@@ -177,6 +188,7 @@ class _Walk:
         self.trials: dict[str, FoundTrial] = {}
         self.unlisted: list[str] = []
         self._jobs: dict[Path, Job | None] = {}
+        self._retries: dict[Path, dict[str, str] | None] = {}
 
     def search(self, root: Path) -> None:
         waiting = [root]
@@ -203,7 +215,18 @@ class _Walk:
             job=self._job_of(root.parent),
             trial_id=look.result.text("id") if look.result.is_trial else None,
             trial_name=name or path_text(root.name),
+            served=self._served(root),
         )
+
+    def _served(self, root: Path) -> Served | None:
+        rollout = rollout_id(root)
+        if rollout is None or self._job_of(root.parent) is not None:
+            return None
+        data = data_directory(root)
+        if data not in self._retries:
+            self._retries[data] = read_retries(data)
+        retries = self._retries[data]
+        return Served(retries_known=False) if retries is None else Served(retries.get(rollout))
 
     def look(self, directory: Path) -> _Look | None:
         """None where the directory cannot be listed."""
@@ -279,7 +302,8 @@ def _job(directory: Path, look: _Look) -> Job | None:
     attempts = None
     if look.config.is_job_config:
         config = TrialFiles(directory).read_json("config.json")
-        recorded = config.get("n_attempts") if isinstance(config, dict) else None
+        known = config if isinstance(config, dict) and known_version(config) else {}
+        recorded = known.get("n_attempts")
         if type(recorded) is int and 0 < recorded < _INT32:
             attempts = recorded
     return Job(path_text(directory.name), attempts)

@@ -31,6 +31,20 @@ class Document:
     slow: bool = False
 
 
+def known_version(document: Any) -> bool:
+    """Whether a result or config is of the form that we know: `schema_version` absent, or 1."""
+    if not isinstance(document, dict) or "schema_version" not in document:
+        return True
+    version = document["schema_version"]
+    return type(version) is int and version == 1
+
+
+def has_known_form(result: Any) -> bool:
+    """Whether a result, and the config in it, are of the form that we know."""
+    config = result.get("config") if isinstance(result, dict) else None
+    return known_version(result) and known_version(config)
+
+
 def read_result(
     files: TrialFiles, relative: str = "result.json", *, extra: bool = False
 ) -> Document | Absent:

@@ -10,6 +10,7 @@ from typing import Any
 from wmo_distill.declare import COLUMNS
 from wmo_distill.files import Absent, TrialFiles, parse_json
 from wmo_distill.issues import Issue
+from wmo_distill.predicates import finish_reason_of
 from wmo_distill.sources.rows import (
     MISSING_IDS,
     MISSING_LOGPROBS,
@@ -129,14 +130,13 @@ def _calls(values: list[dict[str, Any]]) -> tuple[SinkCall, ...]:
     for value, prompt in zip(values, prompts, strict=True):
         sampled = value.get("sampled_token_ids")
         logprobs = value.get("sampled_logprobs")
-        reason = value.get("finish_reason")
         calls.append(
             SinkCall(
                 value["call_index"],
                 prompt,
                 MISSING_IDS if sampled is None else id_row(sampled),
                 MISSING_LOGPROBS if logprobs is None else logprob_row(logprobs),
-                reason if isinstance(reason, str) else None,
+                finish_reason_of(value.get("finish_reason"), value.get("stop_reason")),
                 recorded_extra(value),
             )
         )

@@ -1,6 +1,7 @@
 """ATIF trajectories: what the agent did, turn by turn, over all continuation files."""
 
 import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ COMPLETE_TOOL = "mark_task_complete"
 _PARSE_ERROR = "Previous response had parsing errors"
 _COMPACTION = "Performed context summarization"
 _PARSED = "Analysis:"
+_SUMMARIZER = re.compile(r"trajectory\.summarization-(\d{0,9})(?:-(\w+))?.*\.json", re.DOTALL)
+_SUMMARIZER_CALLS = ("summary", "questions", "answers")
 
 
 class AgentStep(NamedTuple):
@@ -25,6 +28,10 @@ class AgentStep(NamedTuple):
     prompt: IdRow = MISSING_IDS
     completion: IdRow = MISSING_IDS
     logprobs: LogprobRow = MISSING_LOGPROBS
+    billed: int | None = None
+    """Sampled tokens that the provider counted, with or without ids; None where not recorded."""
+    timestamp: Any = None
+    """As recorded: when the step was over."""
 
     @property
     def has_ids(self) -> bool:
@@ -80,7 +87,7 @@ def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) 
             text, has_image = message_text(step.get("message"))
             images |= has_image
             if step.get("source") == "agent":
-                steps.append(_agent_step(step, text, raw))
+                steps.append(_agent_step(step, text, raw, _parser(document)))
             elif starts_anew(step, text):
                 compactions.append(len(steps))
     if images:
@@ -95,31 +102,42 @@ def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) 
     )
 
 
-def trajectory_documents(files: TrialFiles, agent_dir: str) -> list[dict[str, Any]] | Absent:
-    """The trajectory's files in order, each with its `steps`."""
+def trajectory_documents(
+    files: TrialFiles, agent_dir: str
+) -> tuple[list[dict[str, Any]], bool] | Absent:
+    """(the trajectory's files in order, each with its `steps`; whether all could be read)."""
     first = _read(files, f"{agent_dir}/trajectory.json")
     if isinstance(first, Absent):
         return first
-    documents, _ = _continued(files, agent_dir, first, unread=False)
-    return [document for document, _ in documents]
+    documents, issues = _continued(files, agent_dir, first, unread=False)
+    return [document for document, _ in documents], not issues
+
+
+def summarizer_chats(files: TrialFiles, agent_dir: str) -> tuple[tuple[AgentStep, ...], ...]:
+    """The steps with ids of each summarizer that has a trajectory of its own, in order of call."""
+    named = [(_SUMMARIZER.fullmatch(name), name) for name in files.names(agent_dir)]
+    ordered = sorted((_call_order(match), name) for match, name in named if match)
+    chats: list[tuple[AgentStep, ...]] = []
+    for _, name in ordered:
+        read = _read(files, f"{agent_dir}/{name}")
+        if isinstance(read, Absent):
+            continue
+        own = [
+            _agent_step(step, "", True, None)
+            for step in read[0]["steps"]
+            if isinstance(step, dict) and step.get("is_copied_context") is not True
+        ]
+        if chat := tuple(step for step in own if step.has_ids):
+            chats.append(chat)
+    return tuple(chats)
 
 
 def summarizer_prompts(files: TrialFiles, agent_dir: str) -> tuple[IdRow, ...]:
     """The first recorded prompt of each summarizer that has a trajectory of its own."""
-    prompts: list[IdRow] = []
-    for name in files.names(agent_dir):
-        if not (name.startswith("trajectory.summarization-") and name.endswith(".json")):
-            continue
-        read = _read(files, f"{agent_dir}/{name}")
-        if isinstance(read, Absent):
-            continue
-        for step in read[0]["steps"]:
-            if isinstance(step, dict) and step.get("is_copied_context") is not True:
-                prompt = _metrics(step).get("prompt_token_ids")
-                if isinstance(prompt, IdRow) and prompt.size:
-                    prompts.append(prompt)
-                    break
-    return tuple(prompts)
+    prompts = [
+        [s.prompt for s in chat if s.prompt.size] for chat in summarizer_chats(files, agent_dir)
+    ]
+    return tuple(found[0] for found in prompts if found)
 
 
 def message_text(message: Any) -> tuple[str, bool]:
@@ -137,7 +155,8 @@ def message_text(message: Any) -> tuple[str, bool]:
             text = part.get("text")
             if isinstance(text, str):
                 texts.append(text)
-            image |= "image" in str(part.get("type", ""))
+            kind = part.get("type")
+            image |= isinstance(kind, str) and "image" in kind
     return "\n".join(texts), image
 
 
@@ -179,28 +198,48 @@ def _continued(
         documents.append(following)
 
 
-def _agent_step(step: Mapping[str, Any], text: str, raw: bool) -> AgentStep:
+def _call_order(name: re.Match[str]) -> tuple[int, int]:
+    """Summaries are numbered; each asks for a summary, then for questions, then for answers."""
+    known = name[2] in _SUMMARIZER_CALLS
+    place = _SUMMARIZER_CALLS.index(name[2]) if known else len(_SUMMARIZER_CALLS)
+    return int(name[1] or 0), place
+
+
+def _parser(document: Mapping[str, Any]) -> str | None:
+    """The name of the parser of replies, which Harbor records beside the agent's."""
+    agent = document.get("agent")
+    extra = agent.get("extra") if isinstance(agent, dict) else None
+    name = extra.get("parser") if isinstance(extra, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _agent_step(step: Mapping[str, Any], text: str, raw: bool, parser: str | None) -> AgentStep:
     metrics = _metrics(step)
     prompt = metrics.get("prompt_token_ids")
     completion = metrics.get("completion_token_ids")
     logprobs = metrics.get("logprobs")
-    claims, failed = _declared(step, text, raw)
+    claims, failed = _declared(step, text, raw, parser)
+    billed = metrics.get("completion_tokens")
     return AgentStep(
         claims=claims,
         parse_error=failed,
         prompt=prompt if isinstance(prompt, IdRow) else MISSING_IDS,
         completion=completion if isinstance(completion, IdRow) else MISSING_IDS,
         logprobs=logprobs if isinstance(logprobs, LogprobRow) else MISSING_LOGPROBS,
+        billed=billed if type(billed) is int else None,
+        timestamp=step.get("timestamp"),
     )
 
 
-def _declared(step: Mapping[str, Any], text: str, raw: bool) -> tuple[bool, bool]:
+def _declared(
+    step: Mapping[str, Any], text: str, raw: bool, parser: str | None
+) -> tuple[bool, bool]:
     """(whether the turn claims completion, whether its reply did not parse)."""
     answers = _observations(step)
     if any(answer.startswith(_PARSE_ERROR) for answer in answers):
         return False, True
     if raw:
-        claim = claims_completion(text)
+        claim = claims_completion(text, parser)
         return claim is True, claim is None and not any(answers)
     if step.get("tool_calls") is not None:
         return _calls_complete(step), False

@@ -12,6 +12,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.issues import Issue
+from wmo_distill.predicates import is_measured
 from wmo_distill.records import StopReason
 from wmo_distill.stats.groups import GroupStats, PassAtK, TaskStats, by_group, by_task, pass_rates
 from wmo_distill.stats.health import CallStats, PolicyHealth, call_stats
@@ -125,7 +126,7 @@ def rollout_stats(
     lazy = frame.lazy()
     rows = lazy.select(_COLUMNS).collect().to_dicts()
     calls = call_stats(lazy, max_tokens)
-    measured = [row for row in rows if is_measured(row)]
+    measured = [row for row in rows if measured_row(row)]
     groups = by_group(measured)
     solved = sum(row["passed"] is True for row in measured)
     judged = sum(row["passed"] is not None for row in measured)
@@ -161,14 +162,14 @@ def rollout_stats(
     )
 
 
-def is_measured(row: Mapping[str, Any]) -> bool:
-    """Graded, and the grade counts.
-
-    What a cell calls an infrastructure failure is outside; what a reward file stands in for is
-    one by its result, but the caller asked for that grade.
-    """
-    graded = row["reward"] is not None and row["reward_valid"] is True
-    return graded and (not row["infra_failed"] or Issue.REWARD_FROM_FILE in (row["issues"] or ()))
+def measured_row(row: Mapping[str, Any]) -> bool:
+    """Graded, and the grade counts."""
+    return is_measured(
+        row["reward"],
+        row["reward_valid"],
+        infra_failed=row["infra_failed"],
+        issues=row["issues"] or (),
+    )
 
 
 def _at_cap(n: int, of: int, max_tokens: int | None) -> Rate:
@@ -216,7 +217,7 @@ def _funnel(rows: list[dict[str, Any]], calls: CallStats) -> Funnel:
         with_tokens=sum((row["output_tokens"] or 0) > 0 for row in rows),
         with_logprobs=sum(scored),
         measured_with_logprobs=sum(
-            has and is_measured(row) for row, has in zip(rows, scored, strict=True)
+            has and measured_row(row) for row, has in zip(rows, scored, strict=True)
         ),
         sampled_tokens=calls.health.sampled_tokens,
         sampled_tokens_with_logprobs=calls.health.scored_tokens,

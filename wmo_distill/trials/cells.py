@@ -127,8 +127,8 @@ def _cell(row: Any, where: str) -> ScoreCell:
     values |= {key: row[key] for key in OPTIONAL if row.get(key) is not None}
     values["reward"] = _finite(values["reward"], where)
     attempt = values["attempt"]
-    if type(attempt) is not int or not -_INT32 <= attempt < _INT32:
-        raise _wrong(where, "attempt", "an integer of 32 bits", attempt)
+    if type(attempt) is not int or not 1 <= attempt < _INT32:
+        raise _wrong(where, "attempt", "an integer of at least 1 and below 2^31", attempt)
     if "tests" in values:
         values["tests"] = _tests(values["tests"], where)
     for key in ("task_id", "artifact_dir", "note", "step_name"):

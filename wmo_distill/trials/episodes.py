@@ -5,7 +5,7 @@ from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
-from wmo_distill.sources.documents import read_result
+from wmo_distill.sources.documents import has_known_form, known_version, read_result
 from wmo_distill.trials.values import at
 
 
@@ -48,6 +48,8 @@ def read_documents(files: TrialFiles, *, extra: bool) -> TrialDocuments:
         issues.append(Issue.RESULT_MISSING if missing else Issue.RESULT_UNREADABLE)
     elif not isinstance(read.value, dict) or "trial_name" not in read.value:
         issues.append(Issue.RESULT_UNREADABLE)
+    elif not has_known_form(read.value):
+        issues.append(Issue.RESULT_VERSION_UNKNOWN)
     else:
         result, slow = read.value, read.slow
         if result.get("finished_at") is None:
@@ -55,6 +57,10 @@ def read_documents(files: TrialFiles, *, extra: bool) -> TrialDocuments:
     config = at(result, "config")
     if not isinstance(config, dict):
         config = files.read_json("config.json")
+        if not known_version(config):
+            config = None
+            if Issue.RESULT_VERSION_UNKNOWN not in issues:
+                issues.append(Issue.RESULT_VERSION_UNKNOWN)
     if not isinstance(config, dict):
         config = None
         issues.append(Issue.CONFIG_UNREADABLE)

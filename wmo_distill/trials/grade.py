@@ -11,6 +11,7 @@ from typing import Any
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
+from wmo_distill.predicates import passes
 from wmo_distill.records import GradedTests
 from wmo_distill.sources.ctrf import TestsReport
 from wmo_distill.sources.rewards import RewardFiles, disagrees, is_number
@@ -62,7 +63,7 @@ def grade(evidence: GradeEvidence, options: BuildOptions) -> Grade:
         rewards={plain_text(name): value for name, value in values.items()},
         reward_valid=_reward_valid(evidence, bool(used)),
         infra_failed=not recorded,
-        passed=passed(reward, options.pass_at),
+        passed=passes(reward, options.pass_at),
         tests=evidence.tests.tests,
         note=_note(evidence, bool(recorded)),
         issues=(
@@ -98,13 +99,6 @@ def trial_reward_valid(result: Any) -> bool | None:
         recorded_valid=result.get("reward_valid"),
     )
     return _reward_valid(evidence, bool(_recorded_rewards(result.get("verifier_result"))[0]))
-
-
-def passed(reward: float | None, pass_at: float | None) -> bool | None:
-    """Exactly 1.0, or at least `pass_at`; None without a reward."""
-    if reward is None:
-        return None
-    return reward == 1.0 if pass_at is None else reward >= pass_at
 
 
 def reward_values(recorded: Mapping[str, Any]) -> tuple[dict[str, float], tuple[Issue, ...]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
+from wmo_distill.predicates import finish_reason_of
 from wmo_distill.sources.extras import Written, object_text
 from wmo_distill.sources.rows import IdRow, LogprobRow
 from wmo_distill.trials.calls import Call
@@ -89,11 +90,10 @@ def place_extra(calls: list[Call], lists: Lists, found: int, wanted: bool) -> li
             values = {key: rows[call.call_index] for key, rows in placeable.items()}
             for rows in placeable.values():
                 rows[call.call_index] = None  # an element can be large, and is used once
-            reason = values.get("finish_reason")
-            if isinstance(reason, Written):
-                reason = reason.value()
+            said = [values.get(name) for name in ("finish_reason", "stop_reason")]
+            reason = finish_reason_of(*[v.value() if isinstance(v, Written) else v for v in said])
             calls[position] = call._replace(
                 extra=object_text(values),
-                finish_reason=plain_text(reason) if isinstance(reason, str) else None,
+                finish_reason=None if reason is None else plain_text(reason),
             )
     return [] if len(placeable) == len(lists.extra) else [Issue.EXTRA_UNPLACED]

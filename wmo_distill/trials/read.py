@@ -1,6 +1,6 @@
 """One trial directory to its records: the only place where sources and decisions meet."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,15 @@ from wmo_distill.sources.rewards import read_rewards
 from wmo_distill.sources.rows import MISSING_IDS, UNREAD_IDS, IdRow
 from wmo_distill.sources.run_trace import read_run_trace
 from wmo_distill.sources.sink import Sink, SinkState, read_sink, sink_path
-from wmo_distill.sources.trajectory import Trajectory, read_trajectory, summarizer_prompts
+from wmo_distill.sources.trajectory import (
+    AgentStep,
+    Trajectory,
+    read_trajectory,
+    summarizer_chats,
+    summarizer_prompts,
+)
 from wmo_distill.trials.cells import PlacedCell, apply_cells
+from wmo_distill.trials.completeness import CallEvidence, account_of, requests_of, summaries_of
 from wmo_distill.trials.ending import (
     EpisodeEvidence,
     RaisedException,
@@ -56,16 +63,21 @@ def read_trial_dir(
     trial = read_documents(files, extra=options.extra)
     values = Values()
     job = found.job
+    job_name = None if job is None else job.name
+    if found.served is not None:
+        job_name = values.text(at(trial.config, "job_id"))
     columns = identity_columns(
         trial.result,
         trial.config,
         directory=found.path.rsplit("/", 1)[-1],
-        job=None if job is None else job.name,
+        job=job_name,
         values=values,
     )
+    if found.served is not None and columns["regrade_of"] is None:
+        columns["regrade_of"] = found.served.retry_of
     columns |= trial_times(trial.result, values)
     columns["artifact_dir"] = found.path
-    columns["job"] = None if job is None else job.name
+    columns["job"] = job_name
     columns["group_expected"] = None if job is None else job.n_attempts
     read = [
         _read_episode(trial, episode, columns, options, values) for episode in episode_places(trial)
@@ -133,6 +145,17 @@ def _read_episode(
         recorded_turns=spans.main_calls,
         trace=trace,
     )
+    account = account_of(
+        CallEvidence(
+            spans=spans,
+            steps=trajectory.steps,
+            sink_calls=() if sink is None or spans is own else sink.calls,
+            n_episodes=evidence.n_episodes,
+            summaries=summaries_of(agent_result),
+            requests=requests_of(agent_result),
+            phase=at(recorded, "agent_execution"),
+        )
+    )
     ending = stop_reason(evidence)
     graded = grade(
         GradeEvidence(
@@ -161,6 +184,7 @@ def _read_episode(
     of_trial.naive |= values.naive
     issues = (
         *spans.issues,
+        *account.issues,
         *sink_issues,
         *(() if trace is None else trace.issues),
         *trajectory.issues,
@@ -190,10 +214,11 @@ def _read_episode(
         spans=spans.spans,
         segment_kinds=spans.kinds,
         span_source=spans.source,
+        completeness=account.completeness,
         issues=tuple(sorted(issues)),
         compactions=_compactions(trajectory),
     )
-    return record, spans.calls_found + found, trajectory.slow_reads
+    return record, spans.calls_found + account.lost + found, trajectory.slow_reads
 
 
 def _step_name(step: Any, values: Values) -> str | None:
@@ -210,28 +235,31 @@ def _own_spans(
     """The spans that Harbor's own files hold."""
     steps = [step for step in trajectory.steps if step.has_ids]
     # Where nothing is wrong with the result, the trajectory's numbers are never asked for.
-    turns = UnreadTurns(len(steps), lambda: _turns(read_trajectory(trial.files, agent_dir)))
-    if trial.result is None:
-        return trajectory_spans(Witness(turns), (), salvage=options.salvage)
+    turns = UnreadTurns(len(steps), lambda: _turns(read_trajectory(trial.files, agent_dir).steps))
     agent_result = at(episode.recorded, "agent_result")
-    if not isinstance(agent_result, dict):
-        missing = (Issue.AGENT_RESULT_MISSING,)
-        return trajectory_spans(Witness(turns), missing, salvage=options.salvage)
-    details = agent_result.get("rollout_details", ABSENT)
+    details = (
+        agent_result.get("rollout_details", ABSENT) if isinstance(agent_result, dict) else None
+    )
+    if not isinstance(details, list) or not details:
+        chats = summarizer_chats(trial.files, agent_dir)
+        witness = Witness(turns, summarizers=[_turns(chat) for chat in chats])
+        if trial.result is None or not isinstance(agent_result, dict):
+            missing = () if trial.result is None else (Issue.AGENT_RESULT_MISSING,)
+            return trajectory_spans(witness, missing, salvage=options.salvage)
+        return episode_spans(details, witness, salvage=options.salvage)
     summarizers: tuple[IdRow, ...] = ()
-    if isinstance(details, list) and details:
-        first = steps[0].prompt if steps else MISSING_IDS
-        first = turns[0].prompt if first is UNREAD_IDS else first
-        if not first_prompt_is(details[0], first):
-            summarizers = summarizer_prompts(trial.files, agent_dir)
+    first = steps[0].prompt if steps else MISSING_IDS
+    first = turns[0].prompt if first is UNREAD_IDS else first
+    if not first_prompt_is(details[0], first):
+        summarizers = summarizer_prompts(trial.files, agent_dir)
     return episode_spans(
         details, Witness(turns, summarizers), salvage=options.salvage, extra=options.extra
     )
 
 
-def _turns(trajectory: Trajectory) -> list[Turn]:
+def _turns(steps: Iterable[AgentStep]) -> list[Turn]:
     """The turns of the steps with ids."""
-    return [Turn(s.prompt, s.completion, s.logprobs) for s in trajectory.steps if s.has_ids]
+    return [Turn(s.prompt, s.completion, s.logprobs) for s in steps if s.has_ids]
 
 
 def _from_sink(

@@ -74,20 +74,28 @@ def episode_spans(
 
 
 def trajectory_spans(witness: Witness, issues: Sequence[Issue], *, salvage: bool) -> Spans:
-    """The main chat from the trajectory alone, where the result holds no token lists."""
-    turns = witness.turns if salvage else ()
-    n = len(turns)
-    if not any(_recorded(turn.completion) for turn in turns):
-        return Spans(issues=(*issues, *_no_evidence(n)), calls_found=n, main_calls=n)
-    chain = SpanChain(0)
-    for index, turn in enumerate(turns):
-        chain.add(Call(index, turn.prompt, turn.completion, turn.logprobs))
+    """The chats from the trajectories alone, where the result holds no token lists."""
+    chats = [witness.turns, *witness.summarizers] if salvage else [()]
+    spans: list[TokenSpan] = []
+    told: list[Issue] = []
+    evidence = False
+    for segment, turns in enumerate(chats):
+        if not any(_recorded(turn.completion) for turn in turns):
+            told += _no_evidence(len(turns))
+            continue
+        evidence = True
+        chain = SpanChain(segment)
+        for index, turn in enumerate(turns):
+            chain.add(Call(index, turn.prompt, turn.completion, turn.logprobs))
+        spans += chain.spans
+        told += chain.issues
     return Spans(
-        tuple(chain.spans),
-        source=SpanSource.TRAJECTORY if chain.spans else SpanSource.NONE,
-        issues=(*issues, Issue.TOKENS_FROM_TRAJECTORY, *chain.issues),
-        calls_found=n,
-        main_calls=n,
+        tuple(spans),
+        (SegmentKind.MAIN,) + (SegmentKind.SUBAGENT,) * (len(chats) - 1),
+        SpanSource.TRAJECTORY if spans else SpanSource.NONE,
+        (*issues, *[Issue.TOKENS_FROM_TRAJECTORY] * evidence, *told),
+        calls_found=sum(map(len, chats)),
+        main_calls=len(chats[0]),
     )
 
 

@@ -51,10 +51,14 @@ class UnreadTurns(Sequence[Turn]):
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What the trajectory knows: its turns with ids, and the first prompts of its summarizers."""
+    """What the trajectory knows: its turns with ids, and the first prompts of its summarizers.
+
+    `summarizers` are their turns, given only where no result holds them.
+    """
 
     turns: Sequence[Turn] = ()
     summarizer_prompts: Sequence[IdRow] = ()
+    summarizers: Sequence[Sequence[Turn]] = ()
 
 
 def after_turns(lists: Lists, turns: Sequence[Turn]) -> Lists | None:

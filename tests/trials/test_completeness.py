@@ -1,0 +1,312 @@
+"""A lost or surplus call is said and counted; nothing is said of the real trials that lost none."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wmo_distill import BuildOptions
+from wmo_distill.issues import Issue
+from wmo_distill.records import Completeness, SegmentKind, SpanSource, TrialRecord
+from wmo_distill.sources.discovery import found_at
+from wmo_distill.trials.read import read_trial_dir
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+LATE = FIXTURES / "faults" / "more-calls-than-turns"
+REAL = sorted(
+    p.parent for p in (FIXTURES / "trials").glob("**/config.json") if p.parent.name.count("__")
+)
+CODES = {
+    Issue.CALL_LOST,
+    Issue.CALLS_BEYOND_TURNS,
+    Issue.CALL_BEFORE_START,
+    Issue.CALL_AFTER_END,
+}
+
+
+def read(root: Path, sinks: Path | None = None) -> TrialRecord:
+    trial = read_trial_dir(found_at(root, root.parent), BuildOptions(sinks=sinks))
+    kept = sum(len(record.spans) for record in trial.records)
+    assert trial.calls_found == kept + sum(trial.calls_dropped.values())
+    return trial.records[0]
+
+
+def told(record: TrialRecord) -> dict[Issue, int]:
+    return dict(Counter(issue for issue in record.issues if issue in CODES))
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(LATE, tmp_path / "late"))
+
+
+def edit(file: Path, **values: Any) -> None:
+    """Change keys of a JSON file; a key such as `agent_result.metadata` is a path."""
+    document = json.loads(file.read_text())
+    for path, value in values.items():
+        *above, last = path.split(".")
+        holder = document
+        for key in above:
+            holder = holder[key]
+        holder[last] = value
+    file.write_text(json.dumps(document))
+
+
+def rewrite(sink: Path, change: Any) -> None:
+    lines = [json.loads(line) for line in sink.read_text().splitlines()]
+    sink.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
+
+
+class TestSink:
+    def test_the_calls_after_the_end(self, late: Path) -> None:
+        record = read(late / "jobs/j/t__late", late / "sinks")
+        assert record.completeness is Completeness.INCOMPLETE
+        assert told(record) == {Issue.CALLS_BEYOND_TURNS: 2, Issue.CALL_AFTER_END: 2}
+        assert len(record.spans) == 4
+
+    @pytest.mark.parametrize(
+        "shown",
+        [
+            lambda s: {"at": s},
+            lambda s: {"created_at": s * 1000},
+            lambda s: {"timestamp": s * 10**9},
+            lambda s: {"extra": {"time": s}},
+            lambda s: {"time": "soon", "ts": float(s)},
+        ],
+    )
+    def test_a_time_in_other_words(self, late: Path, shown: Any) -> None:
+        ended = 1777631400  # 2026-05-01T10:30:00Z
+        rewrite(
+            late / "sinks/t__late.jsonl",
+            lambda lines: [
+                {k: v for k, v in line.items() if k != "time"} | shown(ended - 150 + 60 * k)
+                for k, line in enumerate(lines)
+            ],
+        )
+        record = read(late / "jobs/j/t__late", late / "sinks")
+        assert told(record) == {Issue.CALLS_BEYOND_TURNS: 2, Issue.CALL_AFTER_END: 1}
+
+    @pytest.mark.parametrize("time", ["2026-05-01T10:31:30", None, True, "x", [], 10**400, 5])
+    def test_a_time_that_says_nothing(self, late: Path, time: Any) -> None:
+        edit(late / "jobs/j/t__late/result.json", **{"agent_result.metadata.n_episodes": 4})
+        rewrite(
+            late / "sinks/t__late.jsonl", lambda lines: [line | {"time": time} for line in lines]
+        )
+        record = read(late / "jobs/j/t__late", late / "sinks")
+        assert (record.completeness, told(record)) == (Completeness.SILENT, {})
+
+    def test_a_call_of_an_earlier_run(self, late: Path) -> None:
+        edit(
+            late / "jobs/j/t__late/result.json",
+            **{"agent_result.metadata.n_episodes": 4},
+            agent_execution={
+                "started_at": "2026-05-01T10:10:00Z",
+                "finished_at": "2026-05-01T10:33:00Z",
+            },
+        )
+        record = read(late / "jobs/j/t__late", late / "sinks")
+        assert told(record) == {Issue.CALL_BEFORE_START: 1}
+        assert record.completeness is Completeness.INCOMPLETE
+
+    @pytest.mark.parametrize(
+        ("metadata", "line", "left"),
+        [
+            ({"summarization_count": 1}, {}, 0),
+            ({}, {"finish_reason": "length"}, 0),
+            ({"n_episodes": 3}, {}, 1),
+            ({"n_episodes": 5}, {}, 0),
+            ({"n_episodes": None}, {}, 0),
+        ],
+    )
+    def test_calls_that_are_no_turns(
+        self, late: Path, metadata: dict[str, Any], line: dict[str, Any], left: int
+    ) -> None:
+        """Summaries, an answer that was asked for again; a harness that counts no turns."""
+        result = late / "jobs/j/t__late/result.json"
+        edit(
+            result,
+            agent_execution=None,
+            **{f"agent_result.metadata.{k}": v for k, v in metadata.items()},
+        )
+        rewrite(late / "sinks/t__late.jsonl", lambda lines: [one | line for one in lines])
+        assert told(read(late / "jobs/j/t__late", late / "sinks")) == (
+            {Issue.CALLS_BEYOND_TURNS: left} if left else {}
+        )
+
+    def test_a_prompt_that_was_sent_twice(self, late: Path) -> None:
+        edit(late / "jobs/j/t__late/result.json", agent_execution=None)
+        rewrite(
+            late / "sinks/t__late.jsonl",
+            lambda lines: [
+                lines[0],
+                lines[0] | {"call_index": 1, "sampled_token_ids": [70]},
+                lines[1] | {"call_index": 2},
+            ],
+        )
+        assert told(read(late / "jobs/j/t__late", late / "sinks")) == {}
+
+    def test_a_turn_that_the_recorder_missed(self, late: Path) -> None:
+        edit(late / "jobs/j/t__late/result.json", agent_execution=None)
+        rewrite(late / "sinks/t__late.jsonl", lambda lines: lines[:1])
+        record = read(late / "jobs/j/t__late", late / "sinks")
+        assert told(record) == {Issue.CALL_LOST: 1}
+        assert record.completeness is Completeness.INCOMPLETE
+
+    def test_another_harness_counts_otherwise(self, late: Path) -> None:
+        """Its steps need not be calls."""
+        edit(
+            late / "jobs/j/t__late/result.json",
+            agent_execution=None,
+            **{"agent_result.metadata": None},
+        )
+        rewrite(late / "sinks/t__late.jsonl", lambda lines: lines[:1])
+        assert told(read(late / "jobs/j/t__late", late / "sinks")) == {}
+
+
+class TestHarborsOwn:
+    @pytest.mark.parametrize("root", REAL, ids=lambda root: root.name)
+    def test_no_false_alarm(self, root: Path) -> None:
+        """One real trial lost a completion; all else that was counted is recorded."""
+        trial = read_trial_dir(found_at(root, root.parent), BuildOptions())
+        lost = "09b-no-token-ids-one-turn" in root.parts
+        for record in trial.records:
+            assert told(record) == {}
+            assert record.completeness is (Completeness.INCOMPLETE if lost else Completeness.SILENT)
+
+    def copy(self, case: str, to: Path) -> Path:
+        source = next((FIXTURES / "trials" / case).glob("jobs/*/*__*"))
+        return Path(shutil.copytree(source, to / source.name))
+
+    def test_more_calls_than_turns(self, tmp_path: Path) -> None:
+        root = self.copy("01-solved", tmp_path)
+        edit(root / "result.json", **{"agent_result.metadata.n_episodes": 3})
+        assert told(read(root)) == {Issue.CALLS_BEYOND_TURNS: 2}
+
+    def test_a_call_that_was_timed_and_not_recorded(self, tmp_path: Path) -> None:
+        root = self.copy("01-solved", tmp_path)
+        result = json.loads((root / "result.json").read_text())
+        for rows in result["agent_result"]["rollout_details"][0].values():
+            if isinstance(rows, list):
+                del rows[2]
+        trajectory = json.loads((root / "agent/trajectory.json").read_text())
+        steps = [s for s in trajectory["steps"] if s["source"] == "agent"]
+        for key in ("prompt_token_ids", "completion_token_ids", "logprobs"):
+            del steps[2]["metrics"][key]
+        (root / "result.json").write_text(json.dumps(result))
+        (root / "agent/trajectory.json").write_text(json.dumps(trajectory))
+        record = read(root)
+        assert told(record) == {Issue.CALL_LOST: 1}
+        assert record.completeness is Completeness.INCOMPLETE
+        (root / "result.json").unlink()
+        record = read(root)
+        assert (told(record), len(record.spans)) == ({Issue.CALL_LOST: 1}, 4)
+
+    def test_a_step_after_the_agents_end(self, tmp_path: Path) -> None:
+        root = self.copy("01-solved", tmp_path)
+        trajectory = json.loads((root / "agent/trajectory.json").read_text())
+        trajectory["steps"][-1]["timestamp"] = "2036-01-01T00:00:00+00:00"
+        (root / "agent/trajectory.json").write_text(json.dumps(trajectory))
+        assert told(read(root)) == {Issue.CALL_AFTER_END: 1}
+
+    @pytest.mark.parametrize("how", ["killed", "empty", "null", "no key", "no agent_result"])
+    def test_summarizers_are_read_from_their_own_files(self, tmp_path: Path, how: str) -> None:
+        """The files hold what the result holds: the same segments, ids and log-probabilities."""
+        root = self.copy("06b-summarize-reactive-context-error", tmp_path)
+        whole = read(root)
+        if how == "killed":
+            (root / "result.json").unlink()
+        else:
+            result = json.loads((root / "result.json").read_text())
+            agent = result["agent_result"]
+            agent["rollout_details"] = [] if how == "empty" else None
+            if how == "no key":
+                del agent["rollout_details"]
+            if how == "no agent_result":
+                result["agent_result"] = None
+            (root / "result.json").write_text(json.dumps(result))
+        record = read(root)
+        assert record.span_source is SpanSource.TRAJECTORY
+        assert record.segment_kinds == whole.segment_kinds
+        assert record.segment_kinds[1:] == (SegmentKind.SUBAGENT,) * 3
+        assert [calls(span) for span in record.spans] == [calls(span) for span in whole.spans]
+        assert record.completeness is Completeness.SILENT
+
+
+def calls(span: Any) -> tuple[Any, ...]:
+    return (
+        span.segment,
+        span.call_index,
+        span.prompt_token_ids.tolist(),
+        span.sampled_token_ids.tolist(),
+        span.sampled_logprobs.tolist(),
+    )
+
+
+class TestSchemaVersion:
+    @pytest.mark.parametrize("version", [2, 0, "1", 1.0, True, None, []])
+    @pytest.mark.parametrize("where", ["schema_version", "config.schema_version"])
+    def test_another_form_is_no_readable_result(
+        self, tmp_path: Path, where: str, version: Any
+    ) -> None:
+        """What it says of grade, ending and sampling is not taken; the trajectory's tokens are."""
+        source = next((FIXTURES / "trials/01-solved").glob("jobs/*/*__*"))
+        root = Path(shutil.copytree(source, tmp_path / source.name))
+        edit(root / "result.json", **{where: version})
+        record = read(root)
+        assert Issue.RESULT_VERSION_UNKNOWN in record.issues
+        assert (record.reward, record.reward_valid, record.trial_id) == (None, None, None)
+        assert record.span_source is SpanSource.TRAJECTORY
+
+    def test_the_form_that_we_know(self, tmp_path: Path) -> None:
+        source = next((FIXTURES / "trials/01-solved").glob("jobs/*/*__*"))
+        root = Path(shutil.copytree(source, tmp_path / source.name))
+        edit(root / "result.json", **{"schema_version": 1, "config.schema_version": 1})
+        assert read(root).issues == ()
+
+    def test_a_config_of_another_form(self, tmp_path: Path) -> None:
+        """Without a readable result the trial's own config is asked for."""
+        source = next((FIXTURES / "trials/01-solved").glob("jobs/*/*__*"))
+        root = Path(shutil.copytree(source, tmp_path / source.name))
+        (root / "result.json").unlink()
+        edit(root / "config.json", schema_version=2)
+        record = read(root)
+        assert {Issue.RESULT_MISSING, Issue.RESULT_VERSION_UNKNOWN, Issue.CONFIG_UNREADABLE} <= set(
+            record.issues
+        )
+
+
+@pytest.mark.parametrize(
+    ("counted", "verdict"),
+    [(0, Completeness.SILENT), (3, Completeness.INCOMPLETE), (None, Completeness.INCOMPLETE)],
+)
+def test_an_answer_of_no_tokens_is_not_a_lost_one(
+    tmp_path: Path, counted: int | None, verdict: Completeness
+) -> None:
+    """Harbor leaves out the ids of both; the count of tokens tells them apart."""
+    prompts, sampled = [[1], [1, 2, 3], [1, 2, 3, 4]], [[2], None, [5]]
+    steps = []
+    for prompt, ids in zip(prompts, sampled, strict=True):
+        metrics: dict[str, Any] = {"prompt_token_ids": prompt}
+        if ids is None:
+            metrics |= {} if counted is None else {"completion_tokens": counted}
+        else:
+            metrics |= {
+                "completion_tokens": 1, "completion_token_ids": ids, "logprobs": [-1.0],
+            }  # fmt: skip
+        steps.append({"source": "agent", "message": "Analysis: x", "metrics": metrics})
+    kept = [ids for ids in sampled if ids is not None]
+    details = {
+        "prompt_token_ids": prompts, "completion_token_ids": kept, "logprobs": [[-1.0]] * 2,
+    }  # fmt: skip
+    result = {
+        "id": "t", "trial_name": "t", "config": {"trial_name": "t"},
+        "agent_result": {"rollout_details": [details], "metadata": {"n_episodes": 3}},
+    }  # fmt: skip
+    (tmp_path / "t/agent").mkdir(parents=True)
+    (tmp_path / "t/result.json").write_text(json.dumps(result))
+    document = {"schema_version": "ATIF-v1.8", "steps": steps}
+    (tmp_path / "t/agent/trajectory.json").write_text(json.dumps(document))
+    assert read(tmp_path / "t").completeness is verdict
