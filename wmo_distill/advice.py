@@ -126,7 +126,7 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             for_rl_only=True,
         )),
         (needs.temperature, needs.asked, asked, Advice(
-            missing="the temperature",
+            missing="the temperature, which no file records",
             of="",
             why="no file holds it: it was an agent's default, or the server's",
             for_rl_only=True,

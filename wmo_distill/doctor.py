@@ -259,6 +259,7 @@ def _needs(
         if any(record.counts.output_tokens for record in trial)
     }
     unproven = [setup for index, setup in enumerate(setups) if index not in holding]
+    untempered = [r for r in asked if r.sampled_with.temperature is None]
     jobs = {trial.root.parent: trial.job for trial in trials if trial.job is not None}
     kinds = _jobs(trials, setups)
     return Needs(

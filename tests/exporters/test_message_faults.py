@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import wmo_distill
 from tests.exporters.test_messages import FIXTURES, TRIALS, agent, rows, trajectory
+from tests.effort import examples
 from wmo_distill.exporters.files import json_line
 from wmo_distill.exporters.messages import NoChat, export_messages, sharegpt
 from wmo_distill.files import TrialFiles, path_text, text_path
@@ -400,7 +401,7 @@ STEP = st.one_of(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(STEP, max_size=6), st.lists(STEP, max_size=3))
 def test_any_steps_give_chats_that_json_can_hold(
     tmp_path_factory: pytest.TempPathFactory, first: list[Any], second: list[Any]
@@ -428,7 +429,6 @@ def test_any_steps_give_chats_that_json_can_hold(
             assert json.loads(line) == {"chat": form}
 
 
-@settings(derandomize=True, deadline=None)
 @given(
     st.lists(st.sampled_from("aabc") | st.none(), min_size=1, max_size=5),
     st.lists(st.sampled_from("abcz") | st.none(), max_size=7),

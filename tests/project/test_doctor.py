@@ -179,7 +179,7 @@ def test_each_kind_of_agent_gets_the_right_word(tmp_path: Path) -> None:
         "token collection is off": "1 of 1 trials of agents that can record",
         "a token recorder": "1 of 6 trials",
         "an agent that we know": "2 of 6 trials",
-        "the temperature": "1 of 1 episodes that ran",
+        "the temperature, which no file records": "1 of 1 episodes that ran",
     }
 
 
@@ -193,7 +193,11 @@ def test_what_sampled_nothing_is_in_no_count_of_tokens(tmp_path: Path) -> None:
     made(tmp_path, "b", agent={"name": "oracle"})
     made(tmp_path, "c", agent={"name": "claude-code"})
     of = {advice.missing: advice.of for advice in diagnose([tmp_path]).advice}
-    assert of["the tokenizer"] == of["the policy version"] == "1 of 1 episodes with tokens"
+    assert (
+        of["the tokenizer"]
+        == of["the temperature, which no file records"]
+        == "1 of 1 episodes with tokens"
+    )
 
 
 def test_a_directory_without_trials(tmp_path: Path) -> None:
