@@ -128,7 +128,7 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
         (needs.temperature, needs.asked, asked, Advice(
             missing="the temperature, which no file records",
             of="",
-            why="whatever sampled these tokens had one: an agent's default, or the server's",
+            why="no file holds it: it was an agent's default, or the server's",
             for_rl_only=True,
             agent=("temperature: 1.0",),
             declare=("temperature=VALUE",),

@@ -247,6 +247,7 @@ def _needs(
     ran = _all(trial for setup, trial in trained if setup.kind is AgentKind.RECORDS)
     ran = [r for r in ran if r.stop_reason not in (StopReason.NOT_RUN, StopReason.CANCELLED)]
     asked = sampled or ran
+    untempered = [record for record in asked if record.sampled_with.temperature is None]
     empty = [
         (setup, trial)
         for setup, trial in trained

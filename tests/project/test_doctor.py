@@ -106,7 +106,7 @@ def test_a_temperature_not_sent_and_one_unknown_are_told_apart(trial: Path) -> N
     (other / "result.json").write_text(json.dumps(result | {"id": "other"}))
     told = {a.missing: a for a in diagnose([trial.parent]).advice if "temperature" in a.missing}
     assert sorted(told) == [
-        "the temperature, which no file records",
+        "the temperature",
         "the temperature, which was not sent",
     ]
     assert {advice.of for advice in told.values()} == {"1 of 2 episodes with tokens"}

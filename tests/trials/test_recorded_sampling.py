@@ -186,4 +186,4 @@ def test_show_leaves_odd_values_out_of_its_numbers() -> None:
     record = TrialRecord(spans=spans, segment_kinds=(SegmentKind.MAIN,))
     first, second = render_record(record).splitlines()[-2:]
     assert first.split() == ["0", "main", "0", "1", "1", "5", "-1.0000", "-0.7500"]
-    assert second.split() == ["0", "main", "1", "1", "0", "1"]
+    assert second.split() == ["0", "main", "1", "1", "1", "1"]
