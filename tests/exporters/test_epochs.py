@@ -1,36 +1,21 @@
 """Which items an epoch has and who reads them: each once, in one order, equally many if asked."""
 
 from collections import Counter
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exporters.rows import datum_row as row
-from wmo_distill.datums.dataset import DatumRow
-from wmo_distill.exporters import epochs
 from wmo_distill.exporters.epochs import (
     EqualSteps,
-    Item,
     Order,
     epoch_items,
+    pack_starts,
     rank_items,
     worker_items,
 )
-from wmo_distill.exporters.items import PER_SEQUENCE, PER_TOKEN, item_values
-
-ROWS = [row(fragment=k) for k in range(3)]
-
-
-def items(n: int) -> list[Item]:
-    """Items that are told apart by their number of rows."""
-    return [Item([ROWS[0]] * (k + 1)) for k in range(n)]
-
-
-def numbers(found: list[Item]) -> list[int]:
-    return [len(item.rows) - 1 for item in found]
 
 
 @given(
@@ -45,79 +30,106 @@ def test_every_item_goes_to_one_worker_of_one_rank(
 ) -> None:
     """And what a loader asks of its workers in turn is the rank's order from `start` on."""
     for rank in range(world):
-        own = list(rank_items(items(n), rank, world))
-        assert numbers(own) == list(range(rank, n, world))
-        each = [list(worker_items(own, start, batch, worker, workers)) for worker in range(workers)]
-        in_turn: list[Item] = []
-        queues = [[one[i : i + batch] for i in range(0, len(one), batch)] for one in each]
-        while any(queues):
-            for queue in queues:
-                in_turn += queue.pop(0) if queue else []
-        assert numbers(in_turn) == numbers(own)[start:]
+        own = rank_items(n, rank, world)
+        assert own.numbers.tolist() == list(range(rank, n, world))
+        shares = [
+            worker_items(len(own), start, batch, worker, workers).tolist()
+            for worker in range(workers)
+        ]
+        seen: list[int] = []
+        while any(shares):
+            for share in shares:
+                seen += share[:batch]
+                del share[:batch]
+        assert seen == list(range(start, len(own)))
 
 
 @given(n=st.integers(0, 40), world=st.integers(1, 7))
 def test_equal_steps(n: int, world: int) -> None:
-    padded = [list(rank_items(items(n), r, world, EqualSteps.PAD)) for r in range(world)]
-    dropped = [list(rank_items(items(n), r, world, EqualSteps.DROP)) for r in range(world)]
+    padded = [rank_items(n, rank, world, EqualSteps.PAD) for rank in range(world)]
+    dropped = [rank_items(n, rank, world, EqualSteps.DROP) for rank in range(world)]
     assert {len(one) for one in padded} == {-(-n // world)}
     assert {len(one) for one in dropped} == {n // world}
-    trained = Counter(k for one in padded for k in numbers([i for i in one if not i.padding]))
+    trained = Counter(
+        int(one.numbers[at]) for one in padded for at in range(len(one)) if not one.is_padding(at)
+    )
     assert trained == Counter(range(n))
-    assert sum(item.padding for one in padded for item in one) == -n % world
-    assert Counter(k for one in dropped for k in numbers(one)) == Counter(range(n - n % world))
+    assert sum(one.padding for one in padded) == -n % world
+    assert all(0 <= number < n for one in padded for number in one.numbers)
+    kept = Counter(int(number) for one in dropped for number in one.numbers)
+    assert kept == Counter(range(n - n % world))
 
 
-def test_an_epoch_holds_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = {Path(f"p{k}"): [row(seed=k, fragment=j) for j in range(17)] for k in range(3)}
-    monkeypatch.setattr(epochs, "iter_part", lambda part: iter(parts[part]))
-    whole = [id(one) for rows in parts.values() for one in rows]
-
-    def read(epoch: int, order: Order) -> list[DatumRow]:
-        return [one for item in epoch_items(list(parts), epoch, order) for one in item.rows]
-
-    plain = Order(shuffle=False)
-    assert [id(one) for one in read(0, plain)] == whole
-    for order in (Order(buffer=5), Order(buffer=5, pack_tokens=60), Order(seed=1)):
-        first, again, other = read(0, order), read(0, order), read(1, order)
-        assert sorted(map(id, first)) == sorted(whole)
-        assert list(map(id, first)) == list(map(id, again))
-        assert list(map(id, first)) != list(map(id, other))
-    sizes = [
-        sum(one.datum.token_ids.size for one in item.rows)
-        for item in epoch_items(list(parts), 0, Order(pack_tokens=60))
-    ]
-    assert len(sizes) < len(whole)
-    assert all(size <= 60 for size in sizes)
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_an_item_has_the_same_keys_whatever_the_data(packed: bool) -> None:
-    bare = row(fragment=0, advantages=False, reward=None)
-    full = row(fragment=1)
-    keys = {*PER_TOKEN, *PER_SEQUENCE, "episode_id", "padding"}
-    for one in (bare, full):
-        values = item_values(Item([one]), packed=packed)
-        assert set(values) == keys
-        for name in PER_TOKEN:
-            assert values[name].shape == one.datum.token_ids.shape
-    both = item_values(Item([bare, full]), packed=True)
-    assert set(both) == keys
-    n = bare.datum.token_ids.size
-    mask = both["loss_mask"]
-    # What is missing is marked, and NaN where it would be trained: never a silent zero.
-    assert not both["advantages_mask"][:n].any()
-    assert np.isnan(both["advantages"][:n][mask[:n]]).all()
-    assert both["advantages_mask"][n:].tolist() == mask[n:].tolist()
-    assert not both["teacher_logprobs_mask"][:n].any()
-    assert np.isnan(both["teacher_logprobs"][:n]).all()
-    assert both["reward_mask"].tolist() == [False, True]
-    assert np.isnan(both["reward"][0])
-    assert both["position_ids"].tolist() == [*range(n), *range(full.datum.token_ids.size)]
+@given(
+    parts=st.lists(st.integers(0, 9), max_size=5),
+    shuffle=st.booleans(),
+    seed=st.integers(0, 3),
+    buffer=st.integers(0, 6),
+    pack_tokens=st.none() | st.integers(1, 20),
+    epoch=st.integers(0, 3),
+)
+def test_an_epoch_holds_each_row_once(
+    parts: list[int],
+    shuffle: bool,
+    seed: int,
+    buffer: int,
+    pack_tokens: int | None,
+    epoch: int,
+) -> None:
+    order = Order(shuffle=shuffle, seed=seed, buffer=buffer, pack_tokens=pack_tokens)
+    lengths = np.random.default_rng(sum(parts)).integers(1, 12, sum(parts))
+    items = epoch_items(parts, lengths, epoch, order)
+    found = [int(row) for number in range(len(items)) for row in items.item(number)]
+    assert sorted(found) == list(range(sum(parts)))
+    assert all(items.item(number).size for number in range(len(items)))
+    if not shuffle:
+        assert found == list(range(sum(parts)))
+    if pack_tokens is None:
+        assert len(items) == sum(parts)
 
 
-def test_nothing_of_padding_is_trained() -> None:
-    values = item_values(Item([row(fragment=1)], padding=True), packed=False)
-    assert values["padding"]
-    for name in ("loss_mask", "advantages_mask", "sampled_logprobs_mask"):
-        assert not values[name].any()
+def test_order_depends_on_epoch_and_seed() -> None:
+    def order(epoch: int = 0, **options: int) -> list[int]:
+        return epoch_items([30, 30], None, epoch, Order(**options)).rows.tolist()  # type: ignore[arg-type]
+
+    assert order() == order()
+    assert order() != order(1)
+    assert order() != order(seed=1)
+
+
+def test_only_a_buffer_of_rows_is_held() -> None:
+    """A row comes at most `buffer` places before its place in the parts."""
+    rows = epoch_items([50, 50], None, 2, Order(buffer=5)).rows.tolist()
+    parts = sorted(range(2), key=lambda part: rows.index(50 * part))
+    stream = [part * 50 + row for part in parts for row in range(50)]
+    for at, row in enumerate(rows):
+        assert stream.index(row) <= at + 5
+
+
+def test_every_row_of_the_buffer_may_come_first() -> None:
+    orders = [epoch_items([10], None, 0, Order(buffer=3, seed=seed)).rows for seed in range(99)]
+    assert {int(rows[0]) for rows in orders} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("lengths", "tokens", "starts"),
+    [
+        ([3, 4, 5, 9], 8, [0, 2, 3, 4]),
+        ([8, 8], 8, [0, 1, 2]),
+        ([9, 1, 1], 2, [0, 1, 3]),
+        ([], 8, [0]),
+    ],
+)
+def test_packing_in_turn(lengths: list[int], tokens: int, starts: list[int]) -> None:
+    assert pack_starts(np.array(lengths, np.int64), tokens).tolist() == starts
+
+
+@given(lengths=st.lists(st.integers(1, 12), max_size=30), tokens=st.integers(1, 20))
+def test_an_item_over_the_limit_is_one_sequence(lengths: list[int], tokens: int) -> None:
+    starts = pack_starts(np.array(lengths, np.int64), tokens).tolist()
+    assert starts[0] == 0
+    assert starts[-1] == len(lengths)
+    for start, end in pairwise(starts):
+        assert end > start
+        assert sum(lengths[start:end]) <= tokens or end == start + 1
+        assert end == len(lengths) or sum(lengths[start : end + 1]) > tokens, "one more would fit"

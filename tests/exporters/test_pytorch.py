@@ -1,5 +1,11 @@
-"""The PyTorch dataset: every sequence to one reader, in an order that can be had again."""
+"""The PyTorch dataset under PyTorch's own DataLoader, and torchdata's stateful one."""
 
+import json
+import multiprocessing
+import pickle
+import warnings
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,210 +14,406 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="`make test-trainers` installs it")
 
-from tests.proof.chats import chat, dataset, record  # noqa: E402
-from tests.proof.lm import LanguageModel  # noqa: E402
-from wmo_distill.datums import writer  # noqa: E402
+from tests.exporters.conftest import write_datums  # noqa: E402
 from wmo_distill.datums.dataset import iter_datums  # noqa: E402
-from wmo_distill.datums.options import DatumOptions  # noqa: E402
-from wmo_distill.datums.shards import build_datum_shards  # noqa: E402
-from wmo_distill.errors import UsageError  # noqa: E402
-from wmo_distill.exporters.items import PER_TOKEN  # noqa: E402
+from wmo_distill.errors import DistillError, UsageError  # noqa: E402
 from wmo_distill.exporters.pytorch import DatumDataset, collate  # noqa: E402
 
-
-@pytest.fixture(scope="module")
-def datums(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("torch")
-    rng = np.random.default_rng(0)
-    records = [record(chat(LanguageModel(), rng, tokens=4), n) for n in range(40)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "PART_TOKENS", 100)
-        patch.setattr(writer, "GROUP_TOKENS", 50)
-        options = DatumOptions(advantages="centered")
-        build_datum_shards(dataset(place / "s", records), place / "d", options)
-    return place / "d"
+Key = tuple[str, int, int]
 
 
-def ids(items: Any) -> list[str]:
-    return [item["episode_id"] for item in items]
+def key(item: Any) -> Key:
+    return item["episode_id"], int(item["segment"]), int(item["fragment_index"])
+
+
+def keys(items: Any) -> list[Key]:
+    return [key(item) for item in items]
+
+
+def all_keys(datums: Path) -> list[Key]:
+    return [
+        (row.datum.episode_id, row.datum.segment, row.datum.fragment_index)
+        for row in iter_datums(datums)
+    ]
+
+
+def batch_keys(batches: Any) -> list[Key]:
+    return [
+        one
+        for batch in batches
+        for one in zip(
+            batch["episode_id"],
+            batch["segment"].tolist(),
+            batch["fragment_index"].tolist(),
+            strict=True,
+        )
+    ]
+
+
+def loader(data: Any, workers: int = 0, **options: Any) -> Any:
+    return torch.utils.data.DataLoader(
+        data, **{"batch_size": None, "num_workers": workers, **options}
+    )
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("world", [1, 3])
-def test_every_sequence_goes_to_one_reader(datums: Path, world: int, workers: int) -> None:
-    seen: list[str] = []
+def test_every_sequence_goes_to_one_reader(small_parts: Path, world: int, workers: int) -> None:
+    seen: list[Key] = []
     for rank in range(world):
-        data = DatumDataset(datums, rank=rank, world_size=world, buffer=4)
-        loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers)
-        seen += ids(loader)
-    assert sorted(seen) == sorted(row.datum.episode_id for row in iter_datums(datums))
+        data = DatumDataset(small_parts, rank=rank, world_size=world, buffer=4)
+        own = keys(loader(data, workers))
+        assert len(own) == len(data)
+        seen += own
+    assert sorted(seen) == sorted(all_keys(small_parts))
 
 
-def test_order(datums: Path) -> None:
-    data = DatumDataset(datums, seed=3, buffer=8)
-    first = ids(data)
-    assert ids(DatumDataset(datums, seed=3, buffer=8)) == first
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_the_order_is_that_of_no_workers(small_parts: Path, batch_size: int | None) -> None:
+    def order(workers: int) -> list[Any]:
+        data = DatumDataset(small_parts, seed=3, buffer=8, batch_size=batch_size or 1)
+        read = loader(data, workers, batch_size=batch_size, collate_fn=batch_size and collate)
+        return [one["episode_id"] for one in read]
+
+    assert order(0) == order(1) == order(2) == order(3)
+
+
+def test_order(small_parts: Path) -> None:
+    data = DatumDataset(small_parts, seed=3, buffer=8)
+    first = keys(data)
+    assert keys(DatumDataset(small_parts, seed=3, buffer=8)) == first
+    assert keys(data) == first, "a second pass without set_epoch is the same"
     data.set_epoch(1)
-    assert ids(data) != first
-    plain = ids(DatumDataset(datums, shuffle=False))
-    assert plain == [row.datum.episode_id for row in iter_datums(datums)]
-    assert first != plain
+    assert keys(data) != first
+    data.set_epoch(0)
+    assert keys(data) == first
+    plain = keys(DatumDataset(small_parts, shuffle=False))
+    assert plain == all_keys(small_parts) != first
 
 
-def loader(data: DatumDataset, workers: int = 0, **more: Any) -> Any:
-    return torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers, **more)
-
-
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-@pytest.mark.parametrize("persistent", [False, True])
-def test_an_epoch_reaches_the_workers(datums: Path, persistent: bool, context: str) -> None:
-    """And its order is that of one process."""
-    data, alone = DatumDataset(datums, seed=11), DatumDataset(datums, seed=11)
-    workers = loader(data, 2, persistent_workers=persistent, multiprocessing_context=context)
-    orders = []
-    for epoch in range(2 if context == "spawn" else 3):
+@pytest.mark.parametrize(
+    ("context", "persistent"), [("fork", True), ("fork", False), ("spawn", True)]
+)
+def test_an_epoch_set_here_reaches_workers(
+    small_parts: Path, persistent: bool, context: str
+) -> None:
+    if context not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system has no {context}")
+    data = DatumDataset(small_parts, seed=11)
+    read = loader(data, 2, persistent_workers=persistent, multiprocessing_context=context)
+    for epoch in (0, 1, 2, 2, 0):
         data.set_epoch(epoch)
+        alone = DatumDataset(small_parts, seed=11)
         alone.set_epoch(epoch)
-        orders.append(ids(workers))
-        assert orders[-1] == ids(alone)
-    assert orders[0] != orders[1]
+        assert keys(read) == keys(alone)
 
 
-@pytest.mark.parametrize("workers", [0, 2, 3])
-@pytest.mark.parametrize("pack_tokens", [None, 70])
-def test_it_goes_on_where_it_stood(datums: Path, workers: int, pack_tokens: int | None) -> None:
-    def made() -> DatumDataset:
-        return DatumDataset(datums, seed=1, pack_tokens=pack_tokens)
-
-    whole = made()
-    whole.set_epoch(5)
-    epoch = ids(whole)
-    for done in (0, 1, 9, len(epoch)):
-        again = made()
-        again.load_state_dict(whole.state_dict(done=done))
-        assert again.state_dict()["done"] == done
-        reader = loader(again, workers, persistent_workers=bool(workers))
-        assert ids(reader) == epoch[done:]
-        # Once: the next pass of the same epoch is whole.
-        assert ids(reader) == epoch
-
-
+@pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_usual_loop_trains_each_sequence_once(datums: Path, workers: int) -> None:
-    alone = DatumDataset(datums)
-    epochs = []
-    for epoch in range(3):
-        alone.set_epoch(epoch)
-        epochs.append(ids(alone))
-    data = DatumDataset(datums)
-    data.load_state_dict({"epoch": 1, "done": 12})
-    reader = loader(data, workers, persistent_workers=bool(workers))
-    trained = []
-    for epoch in range(data.epoch, 3):
-        data.set_epoch(epoch)
-        trained += ids(reader)
-    assert trained == epochs[1][12:] + epochs[2]
+@pytest.mark.parametrize("done", [1, 12, 46])
+def test_the_usual_loop_goes_on(
+    small_parts: Path, workers: int, persistent: bool, done: int
+) -> None:
+    """What a run that was not stopped reads, in its order, with any number of workers."""
+    whole = DatumDataset(small_parts, seed=5)
+    wanted = []
+    for epoch in range(2, 5):
+        whole.set_epoch(epoch)
+        wanted += keys(whole)[done if epoch == 2 else 0 :]
+    whole.set_epoch(2)
+    state = json.loads(json.dumps(whole.state_dict(done=done)))
+    data = DatumDataset(small_parts, seed=5)
+    data.load_state_dict(state)
+    read = loader(data, workers, persistent_workers=persistent and workers > 0)
+    found = []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="the loaded position")
+        for epoch in range(state["epoch"], 5):
+            data.set_epoch(epoch)
+            found += keys(read)
+    assert found == wanted
 
 
-def test_the_position_without_workers(datums: Path) -> None:
-    data = DatumDataset(datums, seed=1)
+def test_it_goes_on_where_this_process_stood(small_parts: Path) -> None:
+    data = DatumDataset(small_parts, seed=1)
     data.set_epoch(5)
     reader = iter(data)
-    begun = ids([next(reader) for _ in range(17)])
-    again = DatumDataset(datums, seed=1)
+    begun = keys([next(reader) for _ in range(17)])
+    again = DatumDataset(small_parts, seed=1)
     again.load_state_dict(data.state_dict())
-    assert again.epoch == 5
-    again.set_epoch(5)
-    whole = DatumDataset(datums, seed=1)
+    assert data.state_dict()["done"] == 17
+    whole = DatumDataset(small_parts, seed=1)
     whole.set_epoch(5)
-    assert begun + ids(again) == ids(whole)
+    assert begun + keys(again) == keys(whole)
+    assert again.state_dict()["done"] == len(whole)
+    again.load_state_dict(data.state_dict())
+    rest = iter(again)
+    next(rest)
+    assert again.state_dict()["done"] == 18, "those before the resume count"
 
 
-def test_a_state_of_something_else_is_refused(datums: Path) -> None:
-    state = DatumDataset(datums, seed=1).state_dict()
-    for other in ({"seed": 2}, {"seed": 1, "pack_tokens": 9}, {"seed": 1, "world_size": 2}):
-        with pytest.raises(UsageError, match="expected a state of the same"):
-            DatumDataset(datums, **other).load_state_dict(state)
-    DatumDataset(datums, seed=1, batch_size=4).load_state_dict(state)
-    for wrong in ({"rank": 1}, {"batch_size": 0}, {"equal_steps": "some"}):
-        with pytest.raises(UsageError, match="expected"):
-            DatumDataset(datums, **wrong)
+def test_a_state_of_a_run_with_workers_needs_what_was_trained(small_parts: Path) -> None:
+    data = DatumDataset(small_parts, batch_size=4)
+    assert data.state_dict()["done"] == 0
+    read = iter(loader(data, 2, batch_size=4, collate_fn=collate))
+    begun = batch_keys([next(read) for _ in range(3)])
+    with pytest.raises(UsageError, match=r"state_dict: expected `done`.*state_dict\(done="):
+        data.state_dict()
+    again = DatumDataset(small_parts, batch_size=4)
+    again.load_state_dict(data.state_dict(done=3 * 4))
+    assert again.state_dict()["done"] == 12
+    rest = batch_keys(loader(again, 3, batch_size=4, collate_fn=collate))
+    assert begun + rest == keys(DatumDataset(small_parts))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_stateful_loader_goes_on(datums: Path, workers: int) -> None:
-    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+@pytest.mark.parametrize(
+    ("workers", "stop", "packed"),
+    [(0, 5, None), (0, 5, 60), (1, 1, None), (2, 0, None), (2, 5, None), (2, 3, 60), (3, 5, None)],
+)
+def test_torchdata_resumes_exactly(
+    small_parts: Path, workers: int, stop: int, packed: int | None
+) -> None:
+    stateful = pytest.importorskip(
+        "torchdata.stateful_dataloader", reason="`make test-trainers` installs it"
+    )
 
     def made() -> Any:
-        return stateful(DatumDataset(datums, seed=4), batch_size=None, num_workers=workers)
+        data = DatumDataset(small_parts, seed=7, batch_size=2, pack_tokens=packed)
+        return data, stateful.StatefulDataLoader(
+            data, batch_size=2, num_workers=workers, collate_fn=collate
+        )
 
-    whole = ids(made())
-    for done in (1, 6, 15):
-        first = made()
-        reader = iter(first)
-        begun = ids([next(reader) for _ in range(done)])
-        again = made()
-        again.load_state_dict(first.state_dict())
-        assert begun + ids(again) == whole
+    def ids(batches: Any) -> list[Any]:
+        return [batch["token_ids"].tolist() for batch in batches]
+
+    data, read = made()
+    data.set_epoch(1)
+    steps = iter(read)
+    begun = ids([next(steps) for _ in range(stop)])
+    state = pickle.loads(pickle.dumps(read.state_dict()))
+    wanted = begun + ids(steps)
+    data, read = made()
+    read.load_state_dict(state)
+    data.set_epoch(1)
+    assert begun + ids(read) == wanted
+    data.set_epoch(2)
+    following, fresh = made()
+    following.set_epoch(2)
+    assert ids(read) == ids(fresh)
 
 
+def test_a_state_of_something_else_is_refused(small_parts: Path, tmp_path: Path) -> None:
+    state = DatumDataset(small_parts).state_dict(done=7)
+    for name, value in (
+        ("world_size", 2),
+        ("seed", 1),
+        ("shuffle", False),
+        ("buffer", 3),
+        ("pack_tokens", 99),
+    ):
+        more = {"rank": 0, "world_size": 1, name: value}
+        with pytest.raises(UsageError, match=f"state: {name}: expected {value!r}"):
+            DatumDataset(small_parts, **more).load_state_dict(state)
+    write_datums(tmp_path / "d", count=20, seed=1)
+    with pytest.raises(UsageError, match="state: datums: expected"):
+        DatumDataset(tmp_path / "d").load_state_dict(state)
+    with pytest.raises(UsageError, match="state: worker: expected None, found 0"):
+        DatumDataset(small_parts).load_state_dict({**state, "worker": 0})
+    with pytest.warns(UserWarning, match="no fingerprint"):
+        DatumDataset(small_parts).load_state_dict({"epoch": 0, "done": 3})
+
+
+def test_a_position_is_not_dropped_in_silence(small_parts: Path) -> None:
+    data = DatumDataset(small_parts)
+    data.load_state_dict(data.state_dict(done=7))
+    with pytest.warns(UserWarning, match="position in epoch 0 is dropped: epoch 1"):
+        data.set_epoch(1)
+    assert len(list(data)) == len(data)
+
+
+@pytest.mark.parametrize("packed", [None, 60])
 @pytest.mark.parametrize("equal", ["pad", "drop"])
-def test_ranks_take_equally_many_steps(datums: Path, equal: str) -> None:
-    each = [
-        list(DatumDataset(datums, rank=r, world_size=3, equal_steps=equal, pack_tokens=70))
-        for r in range(3)
-    ]
-    assert len({len(items) for items in each}) == 1
-    padding = [item for items in each for item in items if item["padding"]]
-    assert not any(item["loss_mask"].any() for item in padding)
-
-
 @pytest.mark.parametrize("workers", [0, 2])
-def test_batches(datums: Path, workers: int) -> None:
-    """What a loader's collate makes is the rank's order, padded on the right."""
-    data = DatumDataset(datums, batch_size=4)
-    batches = list(
-        torch.utils.data.DataLoader(data, batch_size=4, num_workers=workers, collate_fn=collate)
+def test_equal_steps(small_parts: Path, equal: Any, packed: int | None, workers: int) -> None:
+    steps, trained, padding = [], 0, 0
+    for rank in range(5):
+        data = DatumDataset(
+            small_parts, rank=rank, world_size=5, equal_steps=equal, pack_tokens=packed
+        )
+        items = list(loader(data, workers))
+        steps.append(len(items))
+        trained += sum(int(item["loss_mask"].sum()) for item in items)
+        for item in items:
+            if bool(item["padding"]):
+                padding += 1
+                assert not item["loss_mask"].any()
+    assert len(set(steps)) == 1
+    whole = sum(int(item["loss_mask"].sum()) for item in DatumDataset(small_parts))
+    items = len(DatumDataset(small_parts, pack_tokens=packed))
+    assert set(steps) == {-(-items // 5) if equal == "pad" else items // 5}
+    assert padding == (-items % 5 if equal == "pad" else 0)
+    assert trained == whole if equal == "pad" else trained <= whole
+
+
+def test_ranks_of_torch_distributed(
+    small_parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
     )
-    plain = list(DatumDataset(datums))
-    assert [e for batch in batches for e in batch["episode_id"]] == ids(plain)
-    rows = iter(plain)
-    for batch in batches:
-        for at in range(len(batch["episode_id"])):
-            item, n = next(rows), int(batch["attention_mask"][at].sum())
-            assert item["token_ids"].numel() == n
-            for name in PER_TOKEN:
-                assert torch.equal(batch[name][at, :n].nan_to_num(7), item[name].nan_to_num(7))
-                assert not batch[name][at, n:].any()
-            assert batch["weight"][at] == item["weight"]
+    try:
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda: 2)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
+        found = keys(DatumDataset(small_parts))
+        assert found == keys(DatumDataset(small_parts, rank=2, world_size=3))
+        assert len(keys(DatumDataset(small_parts, rank=0, world_size=1))) > len(found)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
-def test_tensors(datums: Path) -> None:
-    for row, item in zip(iter_datums(datums), DatumDataset(datums, shuffle=False), strict=True):
+def test_wrong_options_are_errors_before_work(small_parts: Path) -> None:
+    for options, message in (
+        ({"rank": 3, "world_size": 3}, "rank: expected one below world_size 3, found 3"),
+        ({"rank": 1}, "rank: expected one below world_size 1, found 1"),
+        ({"equal_steps": "cut"}, "equal_steps: expected pad, drop or None, found 'cut'"),
+        ({"pack_tokens": 0}, "pack_tokens: expected at least 1, found 0"),
+        ({"batch_size": 0}, "batch_size: expected at least 1, found 0"),
+        ({"seed": -1}, "seed: expected at least 0, found -1"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            DatumDataset(small_parts, **options)
+    with pytest.raises(UsageError, match="epoch: expected at least 0"):
+        DatumDataset(small_parts).set_epoch(-1)
+
+
+def test_tensors(small_parts: Path) -> None:
+    lacking = 0
+    for row, item in zip(
+        iter_datums(small_parts), DatumDataset(small_parts, shuffle=False), strict=True
+    ):
         assert item["token_ids"].tolist() == row.datum.token_ids.tolist()
         assert item["loss_mask"].tolist() == row.datum.loss_mask.tolist()
         assert item["sampled_logprobs"].dtype == torch.float32
-        assert row.datum.advantages is not None
+        assert item["position_ids"].tolist() == list(range(row.datum.token_ids.size))
+        if row.datum.advantages is None:
+            lacking += 1
+            assert not item["advantages_mask"].any()
+            assert item["advantages"][item["loss_mask"]].isnan().all()
+            continue
+        assert item["advantages_mask"].tolist() == row.datum.loss_mask.tolist()
         assert item["advantages"].tolist() == row.datum.advantages.astype(np.float32).tolist()
+    assert lacking >= 5
 
 
-def test_packing(datums: Path) -> None:
-    plain = list(DatumDataset(datums, shuffle=False))
-    packed = list(DatumDataset(datums, shuffle=False, pack_tokens=70))
+def test_packing(small_parts: Path) -> None:
+    plain = list(DatumDataset(small_parts, shuffle=False))
+    packed = list(DatumDataset(small_parts, shuffle=False, pack_tokens=70))
     assert len(packed) < len(plain)
     assert all(item["token_ids"].numel() <= 70 for item in packed)
-    for name in ("token_ids", "loss_mask", "advantages"):
+    assert {tuple(item) for item in plain} == {tuple(item) for item in packed}
+    for name in ("token_ids", "loss_mask", "advantages", "advantages_mask"):
         assert torch.equal(
-            torch.cat([item[name] for item in packed]), torch.cat([item[name] for item in plain])
+            torch.cat([item[name] for item in packed]).nan_to_num(7),
+            torch.cat([item[name] for item in plain]).nan_to_num(7),
         )
     for item in packed:
         starts = (item["position_ids"] == 0).nonzero().flatten().tolist()
         lengths = item["sequence_lengths"].tolist()
         assert starts == [sum(lengths[:i]) for i in range(len(lengths))]
+        assert item["weight"].shape == item["reward"].shape == (len(lengths),)
+        assert len(item["episode_id"]) == len(lengths)
 
 
-def test_a_pass_that_was_left_begins_again(datums: Path) -> None:
-    data = DatumDataset(datums, shuffle=False)
-    whole = ids(data)
+def test_a_pass_that_was_left_begins_again(small_parts: Path) -> None:
+    data = DatumDataset(small_parts, shuffle=False)
+    whole = keys(data)
     next(iter(data))
-    assert ids(data) == whole
+    assert keys(data) == whole
+
+
+@pytest.mark.parametrize("packed", [None, 60])
+def test_collate(small_parts: Path, packed: int | None) -> None:
+    items = list(DatumDataset(small_parts, pack_tokens=packed))[:5]
+    batch = collate(items, pad_token_id=7, pad_to_multiple_of=16)
+    width = batch["token_ids"].shape[1]
+    assert width % 16 == 0
+    assert width - 16 < max(item["token_ids"].numel() for item in items)
+    assert set(batch) == {*items[0], "attention_mask", "labels"}
+    for at, item in enumerate(items):
+        n = item["token_ids"].numel()
+        for name, value in item.items():
+            if isinstance(value, torch.Tensor) and value.ndim and value.shape[0] == n:
+                assert torch.equal(batch[name][at, :n].nan_to_num(7), value.nan_to_num(7)), name
+                assert batch[name].dtype == value.dtype
+        assert set(batch["token_ids"][at, n:].tolist()) <= {7}
+        assert batch["attention_mask"][at].tolist() == [1] * n + [0] * (width - n)
+        for name in ("loss_mask", "advantages", "sampled_logprobs"):
+            assert not batch[name][at, n:].any()
+        wanted = torch.where(item["loss_mask"], item["token_ids"], -100)
+        assert torch.equal(batch["labels"][at, :n], wanted)
+        assert batch["episode_id"][at] == item["episode_id"]
+        assert batch["weight"][at].tolist() == item["weight"].tolist()
+
+
+def test_collate_in_workers_that_were_spawned(small_parts: Path) -> None:
+    data = DatumDataset(small_parts, batch_size=4)
+    pad = partial(collate, pad_token_id=3)
+    options = {"batch_size": 4, "collate_fn": pad, "multiprocessing_context": "spawn"}
+    read = loader(data, 2, **options)
+    assert len(read) == -(-len(data) // 4)
+    assert sum(len(batch["weight"]) for batch in read) == len(data)
+
+
+def test_a_hugging_face_model_trains_the_masked_tokens(small_parts: Path) -> None:
+    """Its own shift and cross-entropy against a sum by hand over our mask."""
+    transformers = pytest.importorskip("transformers", reason="`make test-trainers` installs it")
+    items = list(DatumDataset(small_parts))[:3]
+    batch = collate(items)
+    config = transformers.GPT2Config(
+        vocab_size=int(batch["token_ids"].max()) + 1, n_layer=1, n_head=1, n_embd=8,
+        n_positions=512, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    with torch.no_grad():
+        loss = model(
+            input_ids=batch["token_ids"],
+            attention_mask=batch["attention_mask"],
+            labels=batch["labels"],
+        ).loss
+        total, count = 0.0, 0
+        for item in items:
+            logprobs = model(input_ids=item["token_ids"][None]).logits[0].log_softmax(-1)
+            for at in item["loss_mask"].nonzero().flatten().tolist():
+                total -= float(logprobs[at - 1, item["token_ids"][at]])
+                count += 1
+    assert count == sum(int(item["loss_mask"].sum()) for item in items) > 0
+    assert float(loss) == pytest.approx(total / count, rel=1e-4)
+
+
+def test_datums_that_were_built_again_end_the_pass(tmp_path: Path) -> None:
+    write_datums(tmp_path / "d", count=12)
+    data = DatumDataset(tmp_path / "d")
+    reader: Iterator[Any] = iter(data)
+    next(reader)
+    write_datums(tmp_path / "d", count=13, seed=1)
+    with pytest.raises(DistillError, match="built again"):
+        list(reader)
+    with pytest.raises(DistillError, match="built again; open them again"):
+        iter(data)
+    assert sorted(keys(DatumDataset(tmp_path / "d"))) == sorted(all_keys(tmp_path / "d"))
+
+
+def test_no_sequence_is_trained_twice_over_ranks_workers_and_a_resume(small_parts: Path) -> None:
+    """Two ranks stop after 5 batches of 3 and go on with another number of workers."""
+    seen: list[Key] = []
+    for rank in range(2):
+        options: dict[str, Any] = {"rank": rank, "world_size": 2, "batch_size": 3, "seed": 2}
+        data = DatumDataset(small_parts, **options)
+        steps = iter(loader(data, 2, batch_size=3, collate_fn=collate))
+        seen += batch_keys([next(steps) for _ in range(5)])
+        state = data.state_dict(done=15)
+        data = DatumDataset(small_parts, **options)
+        data.load_state_dict(state)
+        seen += batch_keys(loader(data, 3, batch_size=3, collate_fn=collate))
+    assert sorted(seen) == sorted(all_keys(small_parts))

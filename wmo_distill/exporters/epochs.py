@@ -8,17 +8,18 @@ in one order whatever the number of workers. With 2 ranks, 2 workers and `batch_
     items             0 1 2 3 4 5 6 7
     rank 0            0   2   4   6      its worker 0 reads 0 and 4, its worker 1 reads 2 and 6
     rank 0, done = 1      2   4   6      its worker 0 reads 2 and 6, its worker 1 reads 4
+
+All of it is decided over numbers of rows and tokens; nothing here reads a row.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wmo_distill.datums.dataset import DatumRow, iter_part
+Numbers = NDArray[np.int64]
 
 
 class EqualSteps(StrEnum):
@@ -28,13 +29,6 @@ class EqualSteps(StrEnum):
     """A rank without an item in the last round repeats one with nothing to train in it."""
     DROP = "drop"
     """The last round is left out unless every rank has an item in it."""
-
-
-class Item(NamedTuple):
-    """The sequences of an item; `padding` says that none of their tokens is to be trained."""
-
-    rows: Sequence[DatumRow]
-    padding: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,83 +43,108 @@ class Order:
     """Tokens of a packed item; a longer sequence is an item by itself."""
 
 
-def epoch_items(parts: Sequence[Path], epoch: int, order: Order) -> Iterator[Item]:
-    """The items of an epoch in their order, for all ranks."""
-    rows = _rows(parts, epoch, order)
+@dataclass(frozen=True, slots=True, eq=False)
+class EpochItems:
+    """The items of an epoch in their order, for all ranks.
+
+    Item j holds the rows `rows[starts[j]:starts[j + 1]]`; rows are numbered over all parts.
+    """
+
+    rows: Numbers
+    starts: Numbers
+
+    def __len__(self) -> int:
+        return self.starts.size - 1
+
+    def item(self, number: int) -> Numbers:
+        return self.rows[self.starts[number] : self.starts[number + 1]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankItems:
+    """The items of one rank by their numbers; the last `padding` of them are repeated."""
+
+    numbers: Numbers
+    padding: int = 0
+
+    def __len__(self) -> int:
+        return self.numbers.size
+
+    def is_padding(self, at: int) -> bool:
+        return at >= len(self) - self.padding
+
+
+def epoch_items(
+    part_rows: Sequence[int], lengths: Numbers | None, epoch: int, order: Order
+) -> EpochItems:
+    """Of parts with so many rows each; `lengths` are the tokens of each row, for packing alone."""
+    rows = _rows(part_rows, epoch, order)
     if order.pack_tokens is None:
-        return (Item([row]) for row in rows)
-    return _packed(rows, order.pack_tokens)
+        return EpochItems(rows, np.arange(rows.size + 1))
+    assert lengths is not None
+    return EpochItems(rows, pack_starts(lengths[rows], order.pack_tokens))
 
 
 def rank_items(
-    items: Iterable[Item], rank: int, world_size: int, equal_steps: EqualSteps | None = None
-) -> Iterator[Item]:
-    """The items of one rank."""
-    if equal_steps is None:
-        yield from (item for j, item in enumerate(items) if j % world_size == rank)
-        return
-    first: Item | None = None
-    own: Item | None = None
-    in_round = 0
-    for j, item in enumerate(items):
-        first = first or item
-        in_round = j % world_size + 1
-        if in_round == rank + 1:
-            own = item
-        # The item of a round is given only once the round is whole.
-        if in_round == world_size and own is not None:
-            yield own
-            in_round = 0
-    if in_round and equal_steps is EqualSteps.PAD:
-        given = own if rank < in_round else None
-        padding = own or first
-        assert padding is not None
-        yield given or Item(padding.rows, padding=True)
+    count: int, rank: int, world_size: int, equal_steps: EqualSteps | None = None
+) -> RankItems:
+    """Which of `count` items are those of a rank."""
+    if equal_steps is EqualSteps.DROP:
+        count -= count % world_size
+    own = np.arange(rank, count, world_size)
+    missing = -(-count // world_size) - own.size
+    if equal_steps is not EqualSteps.PAD or not missing:
+        return RankItems(own)
+    # The last one of its own, else the first of the epoch: it has fewer items than ranks.
+    return RankItems(np.append(own, own[-1] if own.size else 0), padding=1)
 
 
-def worker_items(
-    items: Iterable[Item], start: int, batch_size: int, worker: int, workers: int
-) -> Iterator[Item]:
-    """What one worker of a rank reads of the rank's items from item `start` on."""
-    for i, item in enumerate(items):
-        if i >= start and (i - start) // batch_size % workers == worker:
-            yield item
+def worker_items(count: int, start: int, batch_size: int, worker: int, workers: int) -> Numbers:
+    """Which of a rank's `count` items one worker reads, from item `start` on."""
+    items = np.arange(start, count)
+    mine: Numbers = items[(items - start) // batch_size % workers == worker]
+    return mine
 
 
-def _rows(parts: Sequence[Path], epoch: int, order: Order) -> Iterator[DatumRow]:
-    """Parts in an order drawn anew each epoch, and rows drawn from those that wait in a buffer."""
-    if not order.shuffle:
-        for part in parts:
-            yield from iter_part(part)
-        return
+def _rows(part_rows: Sequence[int], epoch: int, order: Order) -> Numbers:
+    """Parts in an order drawn anew each epoch, and rows drawn from those that wait in a buffer.
+
+    A row comes at most `buffer` places before its place in the parts, so no reader holds more.
+    """
+    ends = np.cumsum([0, *part_rows])
+    parts = np.arange(len(part_rows))
     rng = np.random.default_rng([order.seed, epoch])
-    waiting: list[DatumRow] = []
-    for at in rng.permutation(len(parts)).tolist():
-        for row in iter_part(parts[at]):
-            waiting.append(row)
-            if len(waiting) > order.buffer:
-                yield _taken(waiting, rng)
-    while waiting:
-        yield _taken(waiting, rng)
+    if order.shuffle:
+        parts = rng.permutation(parts)
+    stream = [np.arange(ends[part], ends[part + 1]) for part in parts]
+    rows = np.concatenate([np.zeros(0, np.int64), *stream])
+    return _shuffled(rows, order.buffer, rng) if order.shuffle else rows
 
 
-def _taken(waiting: list[DatumRow], rng: np.random.Generator) -> DatumRow:
-    """One of the waiting rows, each as likely."""
-    at = int(rng.integers(0, len(waiting)))
-    waiting[at], waiting[-1] = waiting[-1], waiting[at]
-    return waiting.pop()
+def _shuffled(rows: Numbers, buffer: int, rng: np.random.Generator) -> Numbers:
+    """Each one drawn from the `buffer` + 1 that were read and not yet drawn.
+
+    With buffer 2 and rows 0 1 2 3: one of 0 1 2 comes first, then one of 3 and the two left.
+    """
+    waiting = rows[: buffer + 1].copy()
+    drawn = np.empty_like(rows)
+    late = rows.size - waiting.size
+    for at, place in enumerate(rng.integers(0, max(1, waiting.size), late)):
+        drawn[at] = waiting[place]
+        waiting[place] = rows[waiting.size + at]
+    drawn[late:] = rng.permutation(waiting)
+    return drawn
 
 
-def _packed(rows: Iterable[DatumRow], tokens: int) -> Iterator[Item]:
-    """Sequences in turn as long as they fit into `tokens`; a longer one stands alone."""
-    waiting: list[DatumRow] = []
-    size = 0
-    for row in rows:
-        n = row.datum.token_ids.size
-        if waiting and size + n > tokens:
-            yield Item(waiting)
-            waiting, size = [], 0
-        waiting.append(row)
-        size += n
-    if waiting:
-        yield Item(waiting)
+def pack_starts(lengths: Numbers, tokens: int) -> Numbers:
+    """Where items begin that take sequences in turn as long as they fit into `tokens`.
+
+    A longer sequence is an item of its own. Lengths 3 4 5 9 and 8 tokens: 3 4 | 5 | 9.
+    """
+    ends = np.cumsum(lengths)
+    starts = [0]
+    while starts[-1] < lengths.size:
+        before = ends[starts[-1] - 1] if starts[-1] else 0
+        fits = int(np.searchsorted(ends, before + tokens, side="right"))
+        starts.append(max(fits, starts[-1] + 1))
+    return np.array(starts, np.int64)

@@ -1,36 +1,47 @@
 """A PyTorch dataset over datum shards: a share for each rank and worker, shuffled, resumable."""
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wmo_distill.datums.manifest import read_datum_manifest
-from wmo_distill.errors import UsageError
-from wmo_distill.exporters.epochs import EqualSteps, Order, epoch_items, rank_items, worker_items
-from wmo_distill.exporters.items import PER_TOKEN, item_values
+from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.exporters.collate import collate
+from wmo_distill.exporters.epochs import (
+    EpochItems,
+    EqualSteps,
+    Numbers,
+    Order,
+    RankItems,
+    epoch_items,
+    rank_items,
+    worker_items,
+)
+from wmo_distill.exporters.items import Item, item_values
+from wmo_distill.exporters.position import (
+    CELLS,
+    Clock,
+    State,
+    checked_position,
+    datums_digest,
+    fingerprint,
+)
+from wmo_distill.exporters.reading import experts_shape, open_parts, read_rows, token_lengths
 
 if TYPE_CHECKING:
-    import torch
     from torch.utils.data import IterableDataset
 else:
     try:
-        import torch
         from torch.utils.data import IterableDataset
     except ImportError as error:
         raise UsageError(
             "PyTorch: expected it to be installed, found none; install torch"
         ) from error
 
-State = Mapping[str, Any]
-MOST_WORKERS = 1024
-# Places in the memory that the training process shares with its workers; the last ones say, for
-# each worker, up to which load it has gone on from a loaded position.
-_EPOCH, _START, _START_EPOCH, _LOAD, _APPLIED = range(5)
+__all__ = ["DatumDataset", "collate"]
 
 
 class DatumDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
@@ -46,7 +57,9 @@ class DatumDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
     is the number of items taken in an epoch. Without workers `state_dict()` knows it; with
     DataLoader workers, which read ahead, give the number that was trained: `state_dict(done=n)`.
     `load_state_dict` goes on after it, once, also behind a `set_epoch` of the same epoch.
-    UsageError for a directory without datums, or a state of other datums, order or world size.
+
+    UsageError for a wrong option, a directory without datums, or a state of other datums, order or
+    world size; DistillError in a pass over datums that were built again meanwhile.
     """
 
     def __init__(
@@ -62,147 +75,203 @@ class DatumDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         equal_steps: EqualSteps | str | None = None,
         batch_size: int = 1,
     ) -> None:
+        import torch
+
         super().__init__()
         self._rank, self._world = _ranks(rank, world_size)
-        if batch_size < 1:
-            raise UsageError(f"batch_size: expected at least 1, found {batch_size}")
         if equal_steps is not None and equal_steps not in list(EqualSteps):
             raise UsageError(f"equal_steps: expected pad, drop or None, found {equal_steps!r}")
-        manifest = read_datum_manifest(datums)
-        self._datums = Path(datums)
-        self._parts = manifest.part_paths(Path(datums))
-        self._order = Order(
-            shuffle=shuffle, seed=seed, buffer=max(1, buffer), pack_tokens=pack_tokens
-        )
+        for name, value, least in (
+            ("seed", seed, 0),
+            ("buffer", buffer, 0),
+            ("batch_size", batch_size, 1),
+            ("pack_tokens", pack_tokens, 1),
+        ):
+            if value is not None and value < least:
+                raise UsageError(f"{name}: expected at least {least}, found {value}")
+        self._datums, self._batch_size = Path(datums), batch_size
+        self._order = Order(shuffle=shuffle, seed=seed, buffer=buffer, pack_tokens=pack_tokens)
         self._equal = None if equal_steps is None else EqualSteps(equal_steps)
-        self._batch = batch_size
-        self._fingerprint = _digest([manifest.sha256, asdict(self._order)])
-        self._shared = torch.zeros(_APPLIED + MOST_WORKERS, dtype=torch.int64).share_memory_()
-        self._own: State | None = None
-        self._taken = self._begun = 0
+        manifest = read_datum_manifest(datums)
+        self._parts = open_parts(manifest.part_paths(self._datums))
+        self._experts = None
+        if manifest.options.routed_experts:
+            self._experts = experts_shape(self._parts) or (0, 0)
+        self._fingerprint = fingerprint(datums_digest(manifest), self._world, self._order)
+        self._lengths = None if pack_tokens is None else token_lengths(self._parts)
+        # Shared by fork and by spawn: an epoch set in the training process reaches its workers.
+        self._cells = torch.zeros(CELLS, dtype=torch.int64).share_memory_()
+        # The pass that this process has begun last, and a state that was loaded into this worker.
+        self._pass: _Pass | None = None
+        self._loaded: State | None = None
+        self._planned: tuple[int, EpochItems] | None = None
+
+    def __len__(self) -> int:
+        """Items of this rank in the whole current epoch, over all its workers, padding too."""
+        return len(self._of_rank(self._epoch_items(self.epoch)))
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next iteration reads."""
-        return int(self._shared[_EPOCH])
+        """The epoch that the next pass reads."""
+        return self._clock.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Read this epoch from its start, or from a position of it that was loaded."""
-        self._shared[_EPOCH] = epoch
-        self._begun, self._taken = self._loaded(0), 0
+        """Let the next pass read this epoch, in workers too, persistent ones included.
 
-    def state_dict(self, done: int | None = None) -> dict[str, Any]:
-        """The position: epoch, items done by this rank, and what they are a position in."""
-        state: dict[str, Any] = {
-            "epoch": self.epoch,
-            "done": self._begun + self._taken if done is None else done,
-            "world_size": self._world,
-            "fingerprint": self._fingerprint,
-        }
-        worker, workers = _worker()
-        if workers > 1 or _in_worker():
-            # A stateful loader keeps one state for each worker: items of its own since `done`.
-            state |= {"done": self._begun, "worker": worker, "workers": workers}
-            state["taken"] = self._taken
-        return state
-
-    def load_state_dict(self, state: State) -> None:
-        """Go on after the items that a state counts; UsageError where it is no position in these.
-
-        A state of `epoch` and `done` alone is taken as it is.
+        The epoch of a state that was loaded keeps its position; another one begins at its first
+        item. Without `set_epoch` each pass is the same.
         """
-        for name, here, what in (
-            ("fingerprint", self._fingerprint, "the same datums, seed, buffer and packing"),
-            ("world_size", self._world, "the same number of ranks"),
-        ):
-            if state.get(name, here) != here:
+        if epoch < 0:
+            raise UsageError(f"epoch: expected at least 0, found {epoch}")
+        clock = self._clock
+        if epoch != clock.epoch and 0 < clock.unread < len(self):
+            _warn_dropped(clock.epoch, epoch)
+        clock.set_epoch(epoch)
+        self._pass = None
+
+    def state_dict(self, done: int | None = None) -> State:
+        """The position in the current epoch, to be saved with the model.
+
+        `done`: how many items of this rank's epoch are trained, those before a resume included. In
+        the process that iterates it may be left out. With DataLoader workers say it, as steps *
+        batch_size, or use torchdata's StatefulDataLoader: a worker reads ahead of what is trained.
+        """
+        own = self._pass
+        state = {"fingerprint": dict(self._fingerprint)}
+        if done is not None:
+            return {"epoch": self._clock.epoch, "done": min(done, len(self)), **state}
+        worker, num_workers = _worker()
+        if worker is not None:
+            assert own is not None, "a worker's state is asked for within a pass"
+            shares = {
+                "worker": worker,
+                "num_workers": num_workers,
+                "batch_size": self._batch_size,
+                "start": own.start,
+            }
+            return {"epoch": own.epoch, "done": own.done, **shares, **state}
+        if own is None and self._clock.has_workers:
+            raise UsageError(
+                "state_dict: expected `done`, found none, and DataLoader workers read this "
+                "dataset, ahead of what is trained; say state_dict(done=steps * batch_size), or "
+                "use torchdata's StatefulDataLoader"
+            )
+        if own is None:
+            return {"epoch": self._clock.epoch, "done": self._clock.pending(None), **state}
+        return {"epoch": own.epoch, "done": own.done, **state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next pass go on behind the items that `state` says are done.
+
+        UsageError for a state of other datums, of other options, or of another world size.
+        """
+        epoch, done = checked_position(state, self._fingerprint)
+        if "fingerprint" not in state:
+            warnings.warn(
+                "the state has no fingerprint: it cannot be checked whether it is of these datums "
+                "and of this world size",
+                stacklevel=2,
+            )
+        worker, num_workers = _worker()
+        shares = {"worker": worker, "num_workers": num_workers, "batch_size": self._batch_size}
+        if worker is None:
+            shares = {"worker": None}
+        for name, value in shares.items():
+            if state.get(name) != value:
                 raise UsageError(
-                    f"{self._datums}: expected a state of {what} ({name} {here}), found "
-                    f"{state[name]}; begin an epoch with set_epoch, or make the dataset as it was"
+                    f"state: {name}: expected {value}, found {state.get(name)}; the state of a "
+                    "worker holds only for that worker, of as many and with the same batch_size"
                 )
-        if _in_worker() or "taken" in state:
-            self._own = dict(state)
+        if worker is not None:
+            self._loaded = {**state, "done": done}
             return
-        self._shared[_EPOCH] = self._shared[_START_EPOCH] = state["epoch"]
-        self._shared[_START] = state["done"]
-        self._shared[_LOAD] += 1
-        self._begun, self._taken = state["done"], 0
+        self._pass = None
+        self._clock.load(epoch, done)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        worker, workers = _worker()
-        self._begun, skipped = self._position(worker, workers)
-        self._taken = skipped
-        items = rank_items(
-            epoch_items(self._parts, self.epoch, self._order), self._rank, self._world, self._equal
-        )
-        own = worker_items(items, self._begun, self._batch, worker, workers)
-        packed = self._order.pack_tokens is not None
-        for number, item in enumerate(own):
-            if number >= skipped:
-                self._taken = number + 1
-                yield _tensors(item_values(item, packed=packed))
-
-    def _position(self, worker: int, workers: int) -> tuple[int, int]:
-        """(items of the rank, and then of this worker, that come before the first one to yield)."""
-        own, self._own = self._own, None
-        if own is not None:
-            if (own["worker"], own["workers"]) != (worker, workers):
-                raise UsageError(
-                    f"{self._datums}: expected the state of worker {worker} of {workers}, found "
-                    f"that of {own['worker']} of {own['workers']}; use as many workers as before"
-                )
-            self._shared[_EPOCH] = own["epoch"]
-            return int(own["done"]), int(own["taken"])
-        start = self._loaded(worker)
-        self._shared[_APPLIED + worker] = self._shared[_LOAD]
-        return start, 0
-
-    def _loaded(self, worker: int) -> int:
-        """Where a loaded position lets this worker begin the epoch, 0 once it has begun there."""
-        unused = self._shared[_APPLIED + worker] != self._shared[_LOAD]
-        here = self._shared[_EPOCH] == self._shared[_START_EPOCH]
-        return int(self._shared[_START]) if unused and here else 0
-
-
-def collate(items: Sequence[Mapping[str, Any]], *, pad_token_id: int = 0) -> dict[str, Any]:
-    """A batch for a DataLoader's `collate_fn`: tensors [items, longest], padded on the right.
-
-    Padding has `pad_token_id`, masks False and values 0; `attention_mask` bool is true elsewhere.
-    Values of a sequence become tensors [items], or lists where the items are packed.
-    """
-    longest = max(item["token_ids"].numel() for item in items)
-    batch: dict[str, Any] = {}
-    for name in items[0]:
-        values = [item[name] for item in items]
-        if name in PER_TOKEN:
-            fill = pad_token_id if name == "token_ids" else 0
-            whole = torch.full((len(items), longest), fill, dtype=values[0].dtype)
-            for row, value in zip(whole, values, strict=True):
-                row[: value.numel()] = value
-            batch[name] = whole
-        elif isinstance(values[0], torch.Tensor) and not values[0].dim():
-            batch[name] = torch.stack(values)
+        # The epoch is read here and not at the first item: DataLoader fetches ahead.
+        self._check_datums()
+        worker, num_workers = _worker()
+        epoch, start = self._clock.begin(worker)
+        done = start if worker is None else 0
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None and (epoch == loaded["epoch"] or not self._clock.was_set):
+            epoch, start, done = loaded["epoch"], loaded["start"], loaded["done"]
+        items = self._epoch_items(epoch)
+        own = self._of_rank(items)
+        if worker is None:
+            places = np.arange(start, len(own))
         else:
-            batch[name] = values
-    lengths = torch.tensor([item["token_ids"].numel() for item in items])
-    batch["attention_mask"] = torch.arange(longest) < lengths[:, None]
-    return batch
+            places = worker_items(len(own), start, self._batch_size, worker, num_workers)[done:]
+        self._pass = _Pass(epoch, start, done)
+        return self._read(items, own, places, self._pass)
+
+    def _read(
+        self, items: EpochItems, own: RankItems, places: Numbers, now: "_Pass"
+    ) -> Iterator[dict[str, Any]]:
+        order = [items.item(number) for number in own.numbers[places].tolist()]
+        rows = read_rows(self._parts, np.concatenate([np.zeros(0, np.int64), *order]))
+        packed = self._order.pack_tokens is not None
+        for place, members in zip(places.tolist(), order, strict=True):
+            item = Item([next(rows) for _ in range(members.size)], own.is_padding(place))
+            now.done += 1
+            yield _tensors(item_values(item, packed=packed, experts=self._experts))
+
+    @property
+    def _clock(self) -> Clock:
+        return Clock(self._cells)
+
+    def _epoch_items(self, epoch: int) -> EpochItems:
+        if self._planned is None or self._planned[0] != epoch:
+            rows = [part.rows for part in self._parts]
+            self._planned = epoch, epoch_items(rows, self._lengths, epoch, self._order)
+        return self._planned[1]
+
+    def _of_rank(self, items: EpochItems) -> RankItems:
+        return rank_items(len(items), self._rank, self._world, self._equal)
+
+    def _check_datums(self) -> None:
+        found = datums_digest(read_datum_manifest(self._datums))
+        if found != self._fingerprint["datums"]:
+            raise DistillError(
+                f"{self._datums}: expected the datums that this dataset was opened with, found "
+                "others: they were built again; open them again, and begin the epoch anew"
+            )
 
 
-def _tensors(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: torch.from_numpy(np.ascontiguousarray(value)).reshape(np.shape(value))
-        if isinstance(value, np.ndarray | np.generic)
-        else value
-        for name, value in values.items()
-    }
+class _Pass:
+    """One pass of one reader: `done` counts a rank's items without workers, else a worker's own."""
+
+    def __init__(self, epoch: int, start: int, done: int) -> None:
+        self.epoch, self.start, self.done = epoch, start, done
+
+
+def _warn_dropped(epoch: int, other: int) -> None:
+    warnings.warn(
+        f"the loaded position in epoch {epoch} is dropped: epoch {other} begins at its first item; "
+        f"to go on where it was, set_epoch({epoch}) first",
+        stacklevel=3,
+    )
+
+
+def _worker() -> tuple[int | None, int]:
+    """(the DataLoader worker that this process is, of how many), (None, 0) in the training one."""
+    from torch.utils.data import get_worker_info
+
+    info = get_worker_info()
+    return (None, 0) if info is None else (info.id, info.num_workers)
 
 
 def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Those given, else those of torch.distributed, else one rank alone."""
-    distributed = torch.distributed
+    """Those given, else those of torch.distributed where it is in use, else one rank alone."""
+    from torch import distributed
+
     in_use = distributed.is_available() and distributed.is_initialized()
-    if rank is None and world_size is None and in_use:
+    if in_use and (rank is None) != (world_size is None):
+        raise UsageError(
+            f"rank, world_size: expected both or neither, found {rank} and {world_size}"
+        )
+    if in_use and rank is None:
         rank, world_size = distributed.get_rank(), distributed.get_world_size()
     rank, world_size = rank or 0, 1 if world_size is None else world_size
     if not 0 <= rank < world_size:
@@ -210,23 +279,13 @@ def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return rank, world_size
 
 
-def _worker() -> tuple[int, int]:
-    """(this DataLoader worker, of how many); (0, 1) outside of workers."""
-    from torch.utils.data import get_worker_info
+def _tensors(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays and NumPy scalars as tensors of the same type, strings as they are."""
+    import torch
 
-    info = get_worker_info()
-    if info is None:
-        return 0, 1
-    if info.num_workers > MOST_WORKERS:
-        raise UsageError(f"num_workers: expected at most {MOST_WORKERS}, found {info.num_workers}")
-    return info.id, info.num_workers
-
-
-def _in_worker() -> bool:
-    from torch.utils.data import get_worker_info
-
-    return get_worker_info() is not None
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+    return {
+        name: torch.from_numpy(np.ascontiguousarray(value)).reshape(np.shape(value))
+        if isinstance(value, np.ndarray | np.generic)
+        else value
+        for name, value in item.items()
+    }
