@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wmo_distill
-from tests.exporters.test_messages import FIXTURES, TRIALS, agent, rows, trajectory
 from tests.effort import examples
+from tests.exporters.test_messages import FIXTURES, TRIALS, agent, rows, trajectory
 from wmo_distill.exporters.files import json_line
 from wmo_distill.exporters.messages import NoChat, export_messages, sharegpt
 from wmo_distill.files import TrialFiles, path_text, text_path
