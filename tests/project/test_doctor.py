@@ -106,7 +106,7 @@ def test_a_temperature_not_sent_and_one_unknown_are_told_apart(trial: Path) -> N
     (other / "result.json").write_text(json.dumps(result | {"id": "other"}))
     told = {a.missing: a for a in diagnose([trial.parent]).advice if "temperature" in a.missing}
     assert sorted(told) == [
-        "the temperature",
+        "the temperature, which no file records",
         "the temperature, which was not sent",
     ]
     assert {advice.of for advice in told.values()} == {"1 of 2 episodes with tokens"}
@@ -195,7 +195,7 @@ def test_what_sampled_nothing_is_in_no_count_of_tokens(tmp_path: Path) -> None:
     of = {advice.missing: advice.of for advice in diagnose([tmp_path]).advice}
     assert (
         of["the tokenizer"]
-        == of["the temperature, which no file records"]
+        == of["the temperature, which was not sent"]
         == "1 of 1 episodes with tokens"
     )
 

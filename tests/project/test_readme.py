@@ -80,7 +80,7 @@ def shell(command: str, place: Path) -> str:
         env=environment(place),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,  # a machine may be busy
         check=False,
     )
     assert done.returncode == 0, (command, done.stderr)

@@ -13,18 +13,15 @@ from wmo_distill.scorers.report import CheckReport
 SHOWN = (
     "temperature unlabelled",
     "temperature unlabelled, recorded after it",
-    "top-k unlabelled",
     "min-p unlabelled",
     "0.6, top-p, top-k, recorded after them",
     "repetition penalty",
     "base-10 logarithms",
     "flipped sign",
     "all zeros",
-    "one late",
     "one chat in sixteen late",
     "stripped thinking",
     "missing BOS",
-    "clipped at -2",
     "other ids",
 )
 

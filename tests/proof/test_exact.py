@@ -150,7 +150,7 @@ READERS: dict[str, tuple[Callable[[Any], Any], type]] = {
     "tinker-sft": (tinker, np.float32),
     "prime-rl": (lambda r: (r["token_ids"], r["mask"], r["logprobs"]), np.float64),
     "slime": (slime, np.float64),
-    "trl-sft": (lambda r: (r["input_ids"], [bool(x) for x in r["completion_mask"]], None), float),
+    "trl-sft": (lambda r: (r["input_ids"], [x != -100 for x in r["labels"]], None), float),
     "verl": (
         split("prompt_ids", "response_ids", "response_mask", "response_logprobs"),
         np.float64,

@@ -126,6 +126,6 @@ def test_no_wrong_fault_is_named(model: Any, tmp_path: Path, name: str, mode: st
     penalised = verdict("penalty", Forward(model), repetition_penalty=1.3)
     allowed = {Verdict.PENALTY, Verdict.UNTOLD} | ({Verdict.AGREES} if mode == "raw" else set())
     assert penalised in allowed
-    other = 1.0 if how.get("temperature", 1.0) != 1.0 else 0.6
+    other = 1.3 if how.get("temperature", 1.0) != 1.0 else 0.6
     heated = {Verdict.TEMPERATURE, Verdict.UNTOLD}
     assert verdict("temperature", Forward(model), temperature=other) in heated

@@ -23,23 +23,20 @@ _IGNORED = -100
 SFT_SCHEMA = pa.schema(
     [
         ("input_ids", pa.list_(pa.int32())),
-        ("completion_mask", pa.list_(pa.int8())),
-        ("assistant_masks", pa.list_(pa.int8())),
         ("labels", pa.list_(pa.int64())),
     ]
 )
 
 
 def sft_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
-    """Ids with their mask, under both of TRL's names for it, and as labels."""
+    """Ids and labels, -100 where nothing is trained; TRL takes labels as they are.
+
+    A mask column next to labels is ignored by TRL, and one without labels trains every token
+    unless `completion_only_loss` is set, so none is written.
+    """
     datum = row.datum
-    mask = trained(row)
-    return {
-        "input_ids": datum.token_ids,
-        "completion_mask": mask.astype(np.int8),
-        "assistant_masks": mask.astype(np.int8),
-        "labels": np.where(mask, datum.token_ids, _IGNORED).astype(np.int64),
-    }
+    labels = np.where(trained(row), datum.token_ids, _IGNORED)
+    return {"input_ids": datum.token_ids, "labels": labels.astype(np.int64)}
 
 
 def grpo_row(row: DatumRow, place: Place) -> Mapping[str, Any]:

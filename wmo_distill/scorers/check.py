@@ -148,6 +148,8 @@ def _more_may_tell(finding: Finding, tokens: Compared, claim: Claim) -> bool:
     """Whether more candidates could lead to another verdict."""
     if listed_share(tokens) > 0.95:
         return False
+    if finding.drawn is not None and finding.verdict is not Verdict.AGREES:
+        return False
     if finding.verdict in (Verdict.UNTOLD, Verdict.WEIGHTS):
         return True
     if finding.params is not None and finding.drawn is None:

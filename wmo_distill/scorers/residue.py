@@ -75,27 +75,39 @@ def unlike(tokens: Compared, claim: Claim, difference: Floats) -> list[str]:
         )
     if limited(difference).mean() < -0.01:
         found.append("the recorded values are lower than the rescored")
-    for seen in (tokens.seen, tokens.repeats > 0):
-        if _lower(difference[known & seen], difference[known & ~seen]):
-            found.append(
-                "repeated tokens were recorded as less likely than others: a repetition, presence "
-                "or frequency penalty"
-            )
-            break
+    if any(
+        _lower(difference[known & seen], difference[known & ~seen])
+        for seen in (tokens.seen, tokens.repeats > 0)
+    ) or _by_repeats(tokens, known, difference):
+        found.append(
+            "repeated tokens were recorded as less likely than others: a repetition, presence or "
+            "frequency penalty"
+        )
     sure, doubtful = known & (tokens.rescored > -0.3), known & (tokens.rescored < -2.0)
     filters = claim.processed and claim.params.filters
     if min(sure.sum(), doubtful.sum()) >= FEW and not filters:
         alike = mean_abs(difference[sure]) > 0.65 * mean_abs(difference[doubtful])
         found += ["sure tokens differ as much as others do: noise in the values"] if alike else []
-    unsure = known & (tokens.rescored < -0.5)
+    unsure = known & (tokens.recorded - difference < -0.5)
     same = np.abs(difference[unsure]) < 0.02 * np.abs(difference[unsure]).mean()
-    if unsure.sum() >= FEW and same.mean() > 0.3:
+    if unsure.sum() >= FEW and same.mean() > 0.15:
         found.append(f"{same.mean():.0%} of the unsure tokens agree exactly")
     zeros = (tokens.recorded == 0.0) & (difference > 0.1)
     # After a filter a token may be the only one left, by one model and not by the other.
     if zeros.mean() > 0.02 and not (claim.processed and claim.params.filters):
         found.append(f"{zeros.mean():.0%} of the recorded values are 0 where the model is not sure")
     return found
+
+
+def _by_repeats(tokens: Compared, known: Bools, difference: Floats) -> bool:
+    """Whether new tokens differ where repeated ones could have come, and hardly elsewhere.
+
+    A penalty takes mass from repeated candidates: what it gives to the others grows with that.
+    """
+    mass = (np.exp(tokens.top) * tokens.top_seen).sum(axis=1)
+    new = known & ~tokens.seen
+    few, much = difference[new & (mass < 0.02)], difference[new & (mass > 0.1)]
+    return min(few.size, much.size) >= 10 and mean_abs(few) < 0.4 * mean_abs(much)
 
 
 def _lower(some: Floats, others: Floats) -> bool:
