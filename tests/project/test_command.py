@@ -201,7 +201,9 @@ def test_a_build_of_no_trials_is_a_dataset(run: Run, tmp_path: Path) -> None:
     assert run("verify", out).returncode == 0
     assert run("stats", out).returncode == 0
     assert run("show", out).returncode == 2
-    assert "no trial below" in run("doctor", tmp_path / "jobs").stdout
+    doctor = run("doctor", tmp_path / "jobs")
+    assert doctor.returncode == 4
+    assert "expected trials at any depth, found none" in doctor.stderr
 
 
 def test_a_dry_run_writes_nothing(run: Run, tmp_path: Path) -> None:
