@@ -73,7 +73,7 @@ def serve(
             elif bad in ("500", "400", "429"):
                 self._send(int(bad), b'{"error": "as asked"}')
             elif bad == "stall":
-                time.sleep(2.0)
+                time.sleep(60.0)  # in a thread that nobody waits for
                 self.close_connection = True
             elif bad == "garbage":
                 self._send(200, b"<html>busy</html>")

@@ -131,7 +131,7 @@ def _beyond(evidence: CallEvidence) -> int:
     cut off and asked for again, and the same prompt sent twice.
     """
     n = evidence.n_episodes
-    if n is None:
+    if n is None or n < 0:
         return 0
     if evidence.spans.source is not SpanSource.SINK:
         return max(0, evidence.spans.main_calls - n)
