@@ -1,5 +1,6 @@
 """Laws of later runs: many builds give the rows of one, and touch nothing that did not change."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -280,3 +281,19 @@ def test_a_new_trial_that_sorts_first_takes_the_id(tmp_path: Path) -> None:
     balanced(out, summary)
     assert summary.read == 1
     assert sorted(rows(out, "artifact_dir")) == ["job/a", "job/m2"]
+
+
+def test_a_sink_that_is_found_by_the_directory_is_watched(tmp_path: Path) -> None:
+    """The head of a torn result names the trial, and nothing that can be read does."""
+    job = make_job(tmp_path / "job")
+    text = json.dumps(result("named"))
+    put(job / "dir" / "result.json", text[: text.index('"agent_result"')])
+    sink = put(tmp_path / "sinks" / "dir.jsonl", "")
+    options = BuildOptions(sinks=tmp_path / "sinks")
+    out = tmp_path / "out"
+    assert build([job], out, options).read == 1
+    line = {"call_index": 0, "prompt_token_ids": [1], "sampled_token_ids": [2]}
+    sink.write_text(json.dumps(line) + "\n")
+    summary = build([job], out, options)
+    assert (summary.read, summary.tokens.output) == (1, 1)
+    assert build([job], out, options).read == 0

@@ -53,15 +53,22 @@ def _states(found: FoundTrial, sinks: Path | None) -> Iterator[os.stat_result]:
     yield from _named(root, _ROOT_FILES)
     yield from _agent_and_verifier(root)
     yield from _steps(os.path.join(root, "steps"), _DEEPEST_STEP)
-    whole = None if sinks is None else sink_path(found.trial_name)
-    if sinks is not None and whole is not None:
-        files = TrialFiles(sinks)
-        folder = whole.removesuffix(".jsonl")
-        names = [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".jsonl")]
-        for name in (whole, *names):
-            state = files.stat(name)
-            if state is not None:
-                yield state
+    if sinks is not None:
+        # A result that turns out to be unreadable leaves the directory's name.
+        for name in dict.fromkeys((found.trial_name, found.root.name)):
+            yield from _sinks(TrialFiles(sinks), sink_path(name))
+
+
+def _sinks(files: TrialFiles, whole: str | None) -> Iterator[os.stat_result]:
+    """The sink of a trial, and those of its steps."""
+    if whole is None:
+        return
+    folder = whole.removesuffix(".jsonl")
+    steps = [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".jsonl")]
+    for name in (whole, *steps):
+        state = files.stat(name)
+        if state is not None:
+            yield state
 
 
 def _agent_and_verifier(root: str) -> Iterator[os.stat_result]:
