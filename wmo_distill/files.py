@@ -27,6 +27,7 @@ _TRANSIENT = {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOU
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LIKE_AN_ESCAPE = re.compile(rb"\\(?=x[0-9a-f]{2})")
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 class Absent(StrEnum):
@@ -199,6 +200,14 @@ def path_text(path: str | os.PathLike[str]) -> str:
     if b"\\" in data:
         data = _LIKE_AN_ESCAPE.sub(rb"\\x5c", data)
     return data.decode("utf-8", "backslashreplace")
+
+
+def text_path(text: str) -> str:
+    """The path that `path_text` wrote as this text."""
+    data = text.encode()
+    if b"\\" in data:
+        data = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), data)
+    return os.fsdecode(data)
 
 
 def plain_text(value: str) -> str:

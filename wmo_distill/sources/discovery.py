@@ -1,12 +1,12 @@
 """Which directories below the PATHs are trials, and which job each belongs to."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from wmo_distill.errors import UsageError
-from wmo_distill.files import Absent, TrialFiles, path_text
+from wmo_distill.files import Absent, TrialFiles, path_text, text_path
 from wmo_distill.sources.documents import read_result
 from wmo_distill.sources.head import Head, head_from, read_head
 
@@ -102,6 +102,22 @@ def found_at(root: Path, parent: Path) -> FoundTrial:
     return walk.trial(root, look if look is not None else _Look())
 
 
+def found_again(path: str, parent: Path, inputs: Sequence[str]) -> FoundTrial | None:
+    """The trial that a search below the PATHs `inputs` finds at this path, None if there is none.
+
+    Only the directories on the way are looked into.
+    """
+    walk = _Walk(parent)
+    for above in inputs:
+        if not path_below(path, above):
+            continue
+        at = "" if above == "." else above
+        names = [name for name in path.removeprefix(at).split("/") if name not in ("", ".")]
+        if (trial := walk.descend(parent / text_path(above), map(text_path, names))) is not None:
+            return trial
+    return None
+
+
 def common_parent(places: Sequence[Path]) -> Path:
     """The deepest directory that holds every PATH; for one PATH its parent."""
     return Path(os.path.commonpath([place.parent for place in places]))
@@ -193,6 +209,16 @@ class _Walk:
                     self.unlisted.append(relative(directory, self.parent))
                 self._jobs[directory] = _job(directory, look)
                 waiting += [directory / name for name in look.folders]
+
+    def descend(self, directory: Path, names: Iterable[str]) -> FoundTrial | None:
+        """The trial that `search` finds at the end of this way down from a PATH."""
+        look = self.look(directory)
+        for name in names:
+            if look is None or look.is_trial or name not in look.folders:
+                return None
+            directory = directory / name
+            look = self.look(directory)
+        return None if look is None or not look.is_trial else self.trial(directory, look)
 
     def trial(self, root: Path, look: _Look) -> FoundTrial:
         path = relative(root, self.parent)

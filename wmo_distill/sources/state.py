@@ -23,13 +23,19 @@ class TrialState(NamedTuple):
 
 
 NO_STATE = TrialState(0, 0)
+_File = tuple[str, os.stat_result]
 
 
-def trial_state(found: FoundTrial, sinks: Path | None = None) -> TrialState:
-    """The state of the trial's own files and of its sinks; the job's files are not among them."""
+def trial_state(
+    found: FoundTrial, sinks: Path | None = None, *, openable: bool = False
+) -> TrialState:
+    """The state of the trial's own files and of its sinks; the job's files are not among them.
+
+    With `openable` only of those that this process may read.
+    """
     size = newest = 0
-    for file in _states(found, sinks):
-        if stat.S_ISREG(file.st_mode):
+    for path, file in _files(found, sinks):
+        if stat.S_ISREG(file.st_mode) and not (openable and not os.access(path, os.R_OK)):
             size += file.st_size
             newest = max(newest, file.st_mtime_ns)
     return TrialState(size, newest)
@@ -48,7 +54,7 @@ def unused_sinks(sinks: Path, trial_names: set[str]) -> int:
     return unused
 
 
-def _states(found: FoundTrial, sinks: Path | None) -> Iterator[os.stat_result]:
+def _files(found: FoundTrial, sinks: Path | None) -> Iterator[_File]:
     root = os.fspath(found.root)
     yield from _named(root, _ROOT_FILES)
     yield from _agent_and_verifier(root)
@@ -61,10 +67,10 @@ def _states(found: FoundTrial, sinks: Path | None) -> Iterator[os.stat_result]:
         for name in (whole, *names):
             state = files.stat(name)
             if state is not None:
-                yield state
+                yield f"{os.fspath(sinks)}/{name}", state
 
 
-def _agent_and_verifier(root: str) -> Iterator[os.stat_result]:
+def _agent_and_verifier(root: str) -> Iterator[_File]:
     # A trajectory may be continued in any file beside it.
     for entry in _entries(os.path.join(root, "agent")):
         if entry.name.endswith(".json"):
@@ -74,13 +80,20 @@ def _agent_and_verifier(root: str) -> Iterator[os.stat_result]:
         yield from _named(verifier, _VERIFIER_FILES)
 
 
-def _steps(folder: str, depth: int) -> Iterator[os.stat_result]:
+def _steps(folder: str, depth: int) -> Iterator[_File]:
     """The files of every step; the name of a step may hold slashes."""
     for entry in _entries(folder):
-        if depth and entry.name not in ("agent", "verifier") and _is_folder(entry.path):
+        if depth and _is_folder(entry.path) and _may_be_step(entry, depth):
             yield from _named(entry.path, ("wmo-run.json",))
             yield from _agent_and_verifier(entry.path)
             yield from _steps(entry.path, depth - 1)
+
+
+def _may_be_step(entry: "os.DirEntry[str]", depth: int) -> bool:
+    """Whether a folder is a step's; in a step `agent` is the agent's, unless it has its own."""
+    if depth == _DEEPEST_STEP or entry.name not in ("agent", "verifier"):
+        return True
+    return any(_is_folder(os.path.join(entry.path, own)) for own in ("agent", "verifier"))
 
 
 def _entries(folder: str) -> list["os.DirEntry[str]"]:
@@ -93,10 +106,11 @@ def _entries(folder: str) -> list["os.DirEntry[str]"]:
         return []
 
 
-def _named(folder: str, names: tuple[str, ...]) -> Iterator[os.stat_result]:
+def _named(folder: str, names: tuple[str, ...]) -> Iterator[_File]:
     for name in names:
+        path = f"{folder}/{name}" if name else folder
         try:
-            yield os.lstat(f"{folder}/{name}" if name else folder)
+            yield path, os.lstat(path)
         except (OSError, ValueError):
             continue
 

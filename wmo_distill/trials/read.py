@@ -56,13 +56,7 @@ def read_trial_dir(
     trial = read_documents(files, extra=options.extra)
     values = Values()
     job = found.job
-    columns = identity_columns(
-        trial.result,
-        trial.config,
-        directory=found.path.rsplit("/", 1)[-1],
-        job=None if job is None else job.name,
-        values=values,
-    )
+    columns = _identity(trial, found, values)
     columns |= trial_times(trial.result, values)
     columns["artifact_dir"] = found.path
     columns["job"] = None if job is None else job.name
@@ -76,6 +70,13 @@ def read_trial_dir(
         calls_found=sum(calls for _, calls, _ in read),
         slow_reads=trial.slow_reads + sum(slow for _, _, slow in read),
     )
+
+
+def read_identity(found: "FoundTrial") -> tuple[str | None, str]:
+    """(trial_id, trial_name) as the trial's records have them, from its documents alone."""
+    trial = read_documents(TrialFiles(found.root), extra=False)
+    columns = _identity(trial, found, Values())
+    return columns["trial_id"], columns["trial_name"]
 
 
 def missing_trial(placed: PlacedCell) -> ReadTrial:
@@ -93,6 +94,16 @@ def missing_trial(placed: PlacedCell) -> ReadTrial:
         issues=(Issue.DIRECTORY_MISSING,),
     )
     return ReadTrial(records=apply_cells([record], [cell]), calls_found=0)
+
+
+def _identity(trial: TrialDocuments, found: "FoundTrial", values: Values) -> dict[str, Any]:
+    return identity_columns(
+        trial.result,
+        trial.config,
+        directory=found.path.rsplit("/", 1)[-1],
+        job=None if found.job is None else found.job.name,
+        values=values,
+    )
 
 
 def _read_episode(
