@@ -15,7 +15,8 @@ BUILD ?=
 # `make bench BENCH="--scale 0.1"` is short. The reference needs Python 3.12 or newer; both run on
 # one Python, and one that pysimdjson has wheels for if there is one.
 BENCH ?=
-FUZZ_EXAMPLES ?= 20000
+# So many times as many examples as `make test`, other ones in every round.
+FUZZ_ROUNDS ?= 80
 BENCH_VENV ?= $(HERE)/.venv-bench
 REFERENCE ?= $(HERE)/.venv-reference
 REFERENCE_PYTHON ?= $(shell for p in python3.13 python3.12 python3 python3.14; do \
@@ -45,7 +46,7 @@ help:
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
 	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
-	@echo "make fuzz                    the property tests at length (FUZZ_EXAMPLES=20000)"
+	@echo "make fuzz                    every property test on new examples, before a release (FUZZ_ROUNDS=80)"
 	@echo "make clean                   remove the virtual environments and demo/"
 
 demo: $(VENV)/run
@@ -76,8 +77,8 @@ bench: $(BENCH_VENV)/done $(REFERENCE)/done
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
 
 fuzz: $(VENV)/dev
-	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q \
-		tests/sources/test_documents.py tests/trials/test_damage.py
+	@cd $(HERE) && for round in $$(seq $(FUZZ_ROUNDS)); do echo "round $$round of $(FUZZ_ROUNDS)"; \
+		$(VENV)/bin/python -m pytest -q -x -m hypothesis --hypothesis-profile=fuzz || exit 1; done
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(TRAINERS) $(HERE)/demo

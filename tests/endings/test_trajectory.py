@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wmo_distill.files import Absent, TrialFiles
@@ -80,7 +80,6 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(value=JSON, steps=st.lists(JSON, max_size=4), reference=JSON)
 def test_no_content_raises(
     value: Any, steps: list[Any], reference: Any, tmp_path_factory: pytest.TempPathFactory

@@ -56,7 +56,7 @@ def test_rows_are_in_order_of_path_then_step(tmp_path: Path) -> None:
     assert rows(out, "artifact_dir", "step_name") == expected
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_content_of_a_trial_costs_another(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

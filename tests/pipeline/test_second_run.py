@@ -5,88 +5,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pipeline_datasets import balanced, ledger, rows
 from pipeline_readers import counted
 from pipeline_trials import make_job, make_steps, make_trial, put, result, snapshot, touch
 
-from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline import build, build_with
-from wmo_distill.shards import roster
+from wmo_distill.shards import comparison
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.shards.reading import Limits
-from wmo_distill.sources.documents import Document, read_result
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.sources.discovery import FoundTrial
+from wmo_distill.trials.read import read_identity
 
 # laws
-
-CHANGES = st.tuples(
-    st.sampled_from(["a/t1", "a/t2", "b/t1", "b/t3"]),
-    st.one_of(
-        st.none(),
-        st.tuples(st.sampled_from(["x", "y", "z"]), st.integers(0, 1)),
-    ),
-)
-
-
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    runs=st.lists(
-        st.tuples(
-            st.lists(CHANGES, max_size=4),
-            st.sampled_from([("a",), ("b",), ("a", "b")]),
-        ),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_many_builds_give_the_rows_of_one(
-    runs: list[tuple[list[tuple[str, tuple[str, int] | None]], tuple[str, ...]]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    place = tmp_path_factory.mktemp("runs")
-    jobs = place / "jobs"
-    (jobs / "a").mkdir(parents=True)
-    (jobs / "b").mkdir()
-    out = place / "out"
-    build_with(read_trial_dir, [jobs / "a", jobs / "b"], out, limits=Limits(part_trials=2))
-    clock = 1_700_000_000_000_000_000
-    for changes, paths in runs:
-        for path, change in changes:
-            shutil.rmtree(jobs / path, ignore_errors=True)
-            if change is not None:
-                trial_id, reward = change
-                make_trial(
-                    jobs / path, id=trial_id, verifier_result={"rewards": {"reward": reward}}
-                )
-                clock += 1_000_000_000
-                os.utime(jobs / path / "result.json", ns=(clock, clock))
-        build_with(
-            read_trial_dir, [jobs / path for path in paths], out, limits=Limits(part_trials=2)
-        )
-    summary = build([jobs / "a", jobs / "b"], out)
-    balanced(out, summary)
-    once = place / "once"
-    summary_once = build([jobs / "a", jobs / "b"], once)
-    assert read_manifest(out).dataset_hash == read_manifest(once).dataset_hash
-    told = [
-        {p: (r["outcome"], r["reasons"], r["bytes"], r["trial_id"]) for p, r in ledger(o).items()}
-        for o in (out, once)
-    ]
-    assert told[0] == told[1]
-    assert summary.model_dump(include={"found", "written", "skipped", "records", "tokens"}) == (
-        summary_once.model_dump(include={"found", "written", "skipped", "records", "tokens"})
-    )
-    before = snapshot(out)
-    assert build([jobs / "a", jobs / "b"], out).read == 0
-    assert snapshot(out) == before
-    for part in read_manifest(out).parts:
-        held = pq.read_table(out / part.file, columns=["artifact_dir"])["artifact_dir"].to_pylist()
-        assert held == sorted(held, key=str.encode)
 
 
 def test_a_second_run_without_changes_writes_nothing(tmp_path: Path) -> None:
@@ -139,6 +70,9 @@ def test_only_new_and_changed_trials_are_read(tmp_path: Path) -> None:
         ("steps/a/agent/trajectory.json", True),
         ("steps/a/verifier/ctrf.json", True),
         ("steps/a/b/agent/trajectory.json", True),
+        ("steps/agent/agent/trajectory.json", True),
+        ("steps/verifier/verifier/reward.txt", True),
+        ("steps/a/agent/episode-0/response.json", False),
         ("trial.log", False),
         ("lock.json", False),
         ("agent/terminus_2.pane", False),
@@ -329,15 +263,18 @@ def test_an_unchanged_duplicate_is_not_read(
     build([job], out)
     read: list[Path] = []
 
-    def noted(files: TrialFiles) -> Document | Absent:
-        read.append(files.root)
-        return read_result(files)
+    def noted(found: FoundTrial) -> tuple[str | None, str]:
+        read.append(found.root)
+        return read_identity(found)
 
-    monkeypatch.setattr(roster, "read_result", noted)
+    monkeypatch.setattr(comparison, "read_identity", noted)
     assert build([job], out).read == 0
     assert read == []
+    make_trial(job / "t3", id="same")
+    assert build([job], out).skipped == {"duplicate_id": 2}
+    assert read == [job / "t3"]
     make_trial(job / "t2", id="another")
-    assert build([job], out).skipped == {}
+    assert build([job], out).skipped == {"duplicate_id": 1}
     assert rows(out, "trial_id") == ["same", "another"]
 
 

@@ -79,7 +79,7 @@ def shell(command: str, place: Path) -> str:
         env=environment(place),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, (command, done.stderr)
@@ -136,7 +136,7 @@ def run_readme_python(place: Path) -> None:
             env=environment(place),
             check=True,
             capture_output=True,
-            timeout=120,
+            timeout=600,
         )
 
 

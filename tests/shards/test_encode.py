@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmo_distill.errors import DistillError
@@ -22,7 +22,7 @@ from wmo_distill.tokens import TokenSpan
 
 from .generated import RECORDS, contents, long_chat
 
-generated = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+generated = settings(max_examples=50)
 
 
 @generated

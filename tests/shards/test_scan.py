@@ -21,7 +21,6 @@ from .generated import contents, lawful, write_dataset
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
 FILES_PER_EXAMPLE = settings(
     max_examples=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -1,7 +1,6 @@
 """The fast reader, with its accelerator or without, answers as the plain reader does."""
 
 import json
-import os
 import random
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from wmo_distill.sources.extras import Written
 from wmo_distill.sources.plain import read_result_lists, read_step_lists
 from wmo_distill.sources.rows import UNREAD_IDS, UNREAD_LOGPROBS, IdRow, LogprobRow, whole_row
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "250"))
 FORMS = {
     "result": read_result_lists,
     "trajectory": read_step_lists,
@@ -194,7 +192,7 @@ def written(document: Any, seed: int) -> bytes:
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @given(data=st.data(), seed=st.integers(0, 2**32), window=st.sampled_from([32, 50, 200, 1 << 16]))
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=250)
 def test_any_document(
     form: str, data: st.DataObject, seed: int, window: int, tmp_path_factory: Any
 ) -> None:
@@ -204,7 +202,7 @@ def test_any_document(
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @given(data=st.data(), seed=st.integers(0, 2**32), window=st.sampled_from([32, 200, 1 << 16]))
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=250)
 def test_any_damage(
     form: str, data: st.DataObject, seed: int, window: int, tmp_path_factory: Any
 ) -> None:

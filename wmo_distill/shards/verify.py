@@ -147,7 +147,7 @@ def _id_faults(rows: Sequence[dict[str, Any]], seen: Seen) -> Iterator[Fault]:
     for at, row in enumerate(rows):
         # With a second reason the ledger itself says why the trial has not taken over.
         if row["reasons"] == [Reason.DUPLICATE_ID] and row["trial_id"] not in written:
-            expected = f"a written trial with the id of {row['path']}, a duplicate,"
+            expected = f"a written trial with the id of the duplicate {row['path']}"
             yield Fault(LEDGER_FILE, at, expected, f"none with id {row['trial_id']}")
 
 
