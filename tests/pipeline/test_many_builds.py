@@ -128,6 +128,13 @@ HISTORIES: dict[str, list[Run]] = {
         Run((Put("a/t1", "x", "fails"), Put("b/t1", "x"))),
         Run((Put("b/t3", "x", "fails"),)),
     ],
+    "one that cannot be read has the id that another turns out to have": [
+        Run((Put("a/t1", "x", "twice"), Put("a/t2", "x", "fails"))),
+    ],
+    "the same, and the heads of both show another": [
+        Run((Put("a/t1", "x", "twice"), Put("a/t2", "x", "late"), Put("c/t2", "x", "fails"))),
+        Run((Put("b/t1", "x"),), ("b",)),
+    ],
     "a kept trial yields in builds of other jobs too": [
         Run((Put("a/t1", "x"),)),
         Run((Remove("a/t1"),), ("a",), keep_removed=True),

@@ -9,7 +9,7 @@ from wmo_distill.errors import UsageError
 from wmo_distill.issues import Issue
 from wmo_distill.shards.batch import Work, state_of
 from wmo_distill.shards.ledger import LedgerRow, Reason
-from wmo_distill.shards.plan import cells_digest, shared_ids
+from wmo_distill.shards.plan import cells_digest
 from wmo_distill.shards.roster import Pending, Roster, is_duplicate, ordered, skipped_row
 from wmo_distill.sources.discovery import Found, FoundTrial, found_again, found_at
 from wmo_distill.trials.cells import PlacedCell
@@ -38,7 +38,7 @@ def roster_of(
         trial = found_again(row.path, found.parent, inputs)
         return None if trial is None else Work(row.path, trial, state_of(trial, sinks))
 
-    roster = Roster(look=look)
+    roster = Roster(look=look, confirm=_confirmed)
     works, without_cell = _works(found, placed, sinks)
     for work in works:
         row = before.get(work.path)
@@ -59,7 +59,6 @@ def roster_of(
             trial.path, trial.trial_id, trial.trial_name, state, Reason.NO_CELL
         )
     _add_others(roster, before, found, keep_removed=keep_removed)
-    _confirm_ids(roster)
     return roster
 
 
@@ -159,25 +158,9 @@ def _without_removed(row: LedgerRow) -> LedgerRow:
     return replace(row, reasons=reasons)
 
 
-def _confirm_ids(roster: Roster) -> None:
-    """Where the heads of results show one id for several trials, read the ids themselves.
-
-    The id that is read may again be shared with one that only a head shows.
-    """
-    while True:
-        shared = shared_ids(roster.candidates())
-        unsure = {
-            path: (pending, pending.work.found)
-            for path, pending in roster.pending.items()
-            if pending.trial_id in shared and not pending.is_known
-        }
-        if not unsure:
-            return
-        for path, (pending, found) in unsure.items():
-            trial_id, name = _identity(found)
-            roster.pending[path] = replace(
-                pending, trial_id=trial_id, trial_name=name or pending.trial_name, is_known=True
-            )
+def _confirmed(pending: Pending) -> Pending:
+    trial_id, name = _identity(pending.work.found)
+    return replace(pending, trial_id=trial_id, trial_name=name or pending.trial_name, is_known=True)
 
 
 def _identity(found: FoundTrial | None) -> tuple[str | None, str | None]:

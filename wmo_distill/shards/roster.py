@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from wmo_distill.issues import Issue
 from wmo_distill.shards.batch import Entry, Work
 from wmo_distill.shards.ledger import LedgerRow, Reason
-from wmo_distill.shards.plan import Candidate, chosen
+from wmo_distill.shards.plan import Candidate, chosen, shared_ids
 from wmo_distill.shards.schema import Outcome
 from wmo_distill.sources.state import TrialState
 
@@ -27,11 +27,15 @@ class Pending:
     is_known: bool = False
     """Whether id and name are those of the whole result, not of its head."""
     failed: LedgerRow | None = None
-    """The row of an unchanged trial that an earlier build failed to read: it stands for reading."""
+    """The row of a trial that could not be read, in this run or, unchanged, in an earlier one."""
 
 
 def _not_there(row: LedgerRow) -> Work | None:
     return None
+
+
+def _known(pending: Pending) -> Pending:
+    return replace(pending, is_known=True)
 
 
 @dataclass(slots=True)
@@ -44,6 +48,8 @@ class Roster:
     """Of `rows`, duplicates below no PATH of this run: one takes over if its id has no row."""
     look: Callable[[LedgerRow], Work | None] = _not_there
     """Finds such a duplicate in its directory; None if it is no longer there."""
+    confirm: Callable[[Pending], Pending] = _known
+    """Reads id and name of a trial from its whole result."""
     gone: set[str] = field(default_factory=set)
     """Paths that are gone and kept."""
     removed: int = 0
@@ -53,15 +59,12 @@ class Roster:
     def due(self) -> list[Work]:
         """The works to read now, in order of path."""
         while True:
-            paths = chosen(self.candidates())
-            failed = [path for path in paths if self._stands_for_reading(path)]
+            self._confirm_ids()
+            paths = chosen(self._candidates())
             free = ordered(self.elsewhere & paths)
-            if not failed and not free:
-                return [self.pending[path].work for path in ordered(self.pending) if path in paths]
-            for path in failed:
-                row = self.pending.pop(path).failed
-                if row is not None:
-                    self.rows[path] = row
+            if not free:
+                waiting = {path: p.work for path, p in self.pending.items() if p.failed is None}
+                return [waiting[path] for path in ordered(waiting) if path in paths]
             for path in free:
                 self._take_over(path)
 
@@ -70,7 +73,7 @@ class Roster:
         pending = self.pending.pop(entry.path)
         self.calls_found[entry.path] = entry.calls_found
         reasons = entry.issues if entry.reason is None else (entry.reason.value,)
-        self.rows[entry.path] = LedgerRow(
+        row = LedgerRow(
             path=entry.path,
             trial_id=entry.trial_id,
             trial_name=entry.trial_name,
@@ -81,11 +84,18 @@ class Roster:
             part=part if entry.reason is None else None,
             cells=pending.cells,
         )
+        if row.written:
+            self.rows[entry.path] = row
+        else:
+            self.pending[entry.path] = replace(pending, failed=row)
 
     def close(self) -> None:
         """Decide about the rest: every trial has its ledger row now."""
-        paths = chosen(self.candidates())
+        paths = chosen(self._candidates())
         for path, pending in self.pending.items():
+            if pending.failed is not None and path in paths:
+                self.rows[path] = pending.failed
+                continue
             self.rows[path] = skipped_row(
                 path, pending.trial_id, pending.trial_name, pending.work.state,
                 Reason.DUPLICATE_ID, pending.cells,
@@ -103,24 +113,41 @@ class Roster:
 
     def forecast(self) -> tuple[int, dict[str, int]]:
         """(trials that would have rows, trials that would not by reason)."""
-        paths = chosen(self.candidates())
-        reasons = Counter(row.reasons[0] for row in self.rows.values() if not row.written)
+        paths = chosen(self._candidates())
+        failed = [p.failed for path, p in self.pending.items() if p.failed and path in paths]
+        without = [row for row in self.rows.values() if not row.written] + failed
+        reasons = Counter(row.reasons[0] for row in without)
         having = [path for path, row in self.rows.items() if row.written]
         lost = [path for path in (*having, *self.pending) if path not in paths]
         if lost:
             reasons[Reason.DUPLICATE_ID.value] += len(lost)
-        return len(having) + len(self.pending) - len(lost), dict(sorted(reasons.items()))
+        written = len(having) + len(self.pending) - len(lost) - len(failed)
+        return written, dict(sorted(reasons.items()))
 
-    def candidates(self) -> Iterator[Candidate]:
+    def _candidates(self) -> Iterator[Candidate]:
         """Every trial that has rows, or could have them."""
         for path, row in self.rows.items():
             if row.written or path in self.elsewhere:
                 yield Candidate(path, row.trial_id, row.written and Reason.REMOVED in row.reasons)
         for path, pending in self.pending.items():
-            yield Candidate(path, pending.trial_id)
+            yield Candidate(path, pending.trial_id, fails=pending.failed is not None)
 
-    def _stands_for_reading(self, path: str) -> bool:
-        return path in self.pending and self.pending[path].failed is not None
+    def _confirm_ids(self) -> None:
+        """Where the heads of results show one id for several trials, read the ids themselves.
+
+        The id that is read may again be shared with one that only a head shows.
+        """
+        while True:
+            shared = shared_ids(self._candidates())
+            unsure = [
+                path
+                for path, pending in self.pending.items()
+                if pending.trial_id in shared and not pending.is_known
+            ]
+            if not unsure:
+                return
+            for path in unsure:
+                self.pending[path] = self.confirm(self.pending[path])
 
     def _take_over(self, path: str) -> None:
         """Read a duplicate below no PATH of this run, whose id no other trial has any more.
@@ -131,7 +158,8 @@ class Roster:
         work = self.look(self.rows[path])
         if work is not None:
             row = self.rows.pop(path)
-            self.pending[path] = Pending(work, "", row.trial_id, row.trial_name, is_known=True)
+            is_known = row.state == work.state
+            self.pending[path] = Pending(work, "", row.trial_id, row.trial_name, is_known)
 
     def _mark_unheld(self) -> None:
         """Say of a duplicate whose id no written row has why it could not take over."""
