@@ -171,6 +171,12 @@ def test_histories(tmp_path_factory: Any, history: list[Run], keep_removed: bool
         builds_equal_one(World(tmp_path_factory.mktemp("mixed")), mixed, cells)
 
 
+def test_a_sink_that_only_an_unreadable_result_leads_to(tmp_path: Any) -> None:
+    """Its trial has the directory's name then, not the one at the start of the result."""
+    history = [Run((Put("a/t1", "x", "torn", name="s"),)), Run((Sink("t1", 2),))]
+    builds_equal_one(World(tmp_path, sinks=True), history)
+
+
 def test_a_sink_that_comes_and_goes(tmp_path: Any) -> None:
     history = [
         Run((Put("a/t1", "x", name="s"), Sink("s", 2))),

@@ -59,15 +59,22 @@ def _files(found: FoundTrial, sinks: Path | None) -> Iterator[_File]:
     yield from _named(root, _ROOT_FILES)
     yield from _agent_and_verifier(root)
     yield from _steps(os.path.join(root, "steps"), _DEEPEST_STEP)
-    whole = None if sinks is None else sink_path(found.trial_name)
-    if sinks is not None and whole is not None:
-        files = TrialFiles(sinks)
-        folder = whole.removesuffix(".jsonl")
-        names = [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".jsonl")]
-        for name in (whole, *names):
-            state = files.stat(name)
-            if state is not None:
-                yield f"{os.fspath(sinks)}/{name}", state
+    if sinks is None:
+        return
+    # A result that turns out to be unreadable leaves the directory's name.
+    for trial_name in dict.fromkeys((found.trial_name, found.root.name)):
+        if (whole := sink_path(trial_name)) is not None:
+            yield from _sinks(TrialFiles(sinks), whole)
+
+
+def _sinks(files: TrialFiles, whole: str) -> Iterator[_File]:
+    """The sink of a trial and those of its steps."""
+    folder = whole.removesuffix(".jsonl")
+    steps = [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".jsonl")]
+    for name in (whole, *steps):
+        state = files.stat(name)
+        if state is not None:
+            yield f"{os.fspath(files.root)}/{name}", state
 
 
 def _agent_and_verifier(root: str) -> Iterator[_File]:
