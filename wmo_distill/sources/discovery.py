@@ -80,12 +80,7 @@ def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None
     for root in _outermost(places):
         walk.search(root)
     ordered = sorted(walk.trials.values(), key=lambda trial: trial.sort_key)
-    return Found(
-        base,
-        tuple(ordered),
-        names,
-        tuple(sorted(walk.unlisted)),
-    )
+    return Found(base, tuple(ordered), names, tuple(sorted(walk.unlisted)))
 
 
 def places_of(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
