@@ -13,12 +13,13 @@ from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
 from wmo_distill.shards.batch import Reader, Work
 from wmo_distill.shards.commit import Origin, stage
+from wmo_distill.shards.comparison import roster_of
 from wmo_distill.shards.dataset import Dataset, check_out, open_dataset, parent_of
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.lock import writer_lock
 from wmo_distill.shards.manifest import LedgerTotals, PartInfo
 from wmo_distill.shards.reading import Limits, Reading
-from wmo_distill.shards.roster import Roster, roster_of
+from wmo_distill.shards.roster import Roster
 from wmo_distill.shards.staging import drop_unnamed, recover, staging
 from wmo_distill.sources.discovery import Found, discover, places_of
 from wmo_distill.sources.state import unused_sinks
@@ -89,7 +90,12 @@ def build_with(
             drop_unnamed(out, (part.file for part in before.parts))
         found = discover(places, None if before is None else parent_of(before, places))
         roster = roster_of(
-            dataset.rows, found, placed, sinks=options.sinks, keep_removed=keep_removed
+            dataset.rows,
+            found,
+            placed,
+            inputs=() if before is None else before.inputs,
+            sinks=options.sinks,
+            keep_removed=keep_removed,
         )
         run = _Run(dataset, found, roster, options)
         if workers is not None:

@@ -81,7 +81,7 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path) -> None:
     parent.kill()
     parent.wait()
     pid = int(pid_file.read_text())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not alive(pid)
@@ -104,7 +104,7 @@ def test_usable_cores() -> None:
 
 
 def wait_for(file: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while not (file.exists() and file.read_text()):
         assert time.monotonic() < deadline, f"{file} was not written"
         time.sleep(0.02)

@@ -24,6 +24,7 @@ candidates = st.lists(
         st.text("ab/-é", max_size=3),
         st.sampled_from([None, "", "x", "y"]),
         st.booleans(),
+        st.booleans(),
     ),
     unique_by=lambda c: c.path,
     max_size=8,
@@ -35,15 +36,18 @@ def test_each_id_is_written_once_whatever_the_order(found: list[Candidate], rng:
     paths = chosen(found)
     rng.shuffle(found)  # type: ignore[attr-defined]
     assert chosen(found) == paths
-    winners = [c for c in found if c.path in paths]
+    winners = [c for c in found if c.path in paths and not c.fails]
     ids = [c.trial_id for c in winners if c.trial_id]
     assert len(ids) == len(set(ids))
-    assert set(ids) == {c.trial_id for c in found if c.trial_id}
+    assert set(ids) == {c.trial_id for c in found if c.trial_id and not c.fails}
     assert all(c.path in paths for c in found if not c.trial_id)
     for loser in (c for c in found if c.path not in paths):
         (winner,) = [c for c in winners if c.trial_id == loser.trial_id]
         assert (winner.gone, winner.path.encode()) < (loser.gone, loser.path.encode())
         assert loser.trial_id in shared_ids(found)
+    for failed in (c for c in found if c.path in paths and c.fails):
+        for winner in (c for c in winners if c.trial_id and c.trial_id == failed.trial_id):
+            assert (failed.gone, failed.path.encode()) < (winner.gone, winner.path.encode())
 
 
 def cell(step: str | None = None, **changes: object) -> ScoreCell:

@@ -11,12 +11,12 @@ from pipeline_datasets import balanced, ledger, rows
 from pipeline_readers import counted
 from pipeline_trials import make_job, make_steps, make_trial, put, result, snapshot, touch
 
-from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline import build, build_with
-from wmo_distill.shards import roster
+from wmo_distill.shards import comparison
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.sources.documents import Document, read_result
+from wmo_distill.sources.discovery import FoundTrial
+from wmo_distill.trials.read import read_identity
 
 
 def test_a_second_run_without_changes_writes_nothing(tmp_path: Path) -> None:
@@ -69,6 +69,9 @@ def test_only_new_and_changed_trials_are_read(tmp_path: Path) -> None:
         ("steps/a/agent/trajectory.json", True),
         ("steps/a/verifier/ctrf.json", True),
         ("steps/a/b/agent/trajectory.json", True),
+        ("steps/agent/agent/trajectory.json", True),
+        ("steps/verifier/verifier/reward.txt", True),
+        ("steps/a/agent/episode-0/response.json", False),
         ("trial.log", False),
         ("lock.json", False),
         ("agent/terminus_2.pane", False),
@@ -259,15 +262,18 @@ def test_an_unchanged_duplicate_is_not_read(
     build([job], out)
     read: list[Path] = []
 
-    def noted(files: TrialFiles) -> Document | Absent:
-        read.append(files.root)
-        return read_result(files)
+    def noted(found: FoundTrial) -> tuple[str | None, str]:
+        read.append(found.root)
+        return read_identity(found)
 
-    monkeypatch.setattr(roster, "read_result", noted)
+    monkeypatch.setattr(comparison, "read_identity", noted)
     assert build([job], out).read == 0
     assert read == []
+    make_trial(job / "t3", id="same")
+    assert build([job], out).skipped == {"duplicate_id": 2}
+    assert read == [job / "t3"]
     make_trial(job / "t2", id="another")
-    assert build([job], out).skipped == {}
+    assert build([job], out).skipped == {"duplicate_id": 1}
     assert rows(out, "trial_id") == ["same", "another"]
 
 

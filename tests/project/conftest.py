@@ -23,7 +23,7 @@ def run_command(*args: object, cwd: Path | None = None) -> "subprocess.Completed
         text=True,
         cwd=cwd,
         env=environment,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

@@ -28,7 +28,7 @@ def venv(tmp_path: Path) -> Path:
 def make(venv: Path, *args: object, cwd: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         ["make", "--no-print-directory", *map(str, args), f"VENV={venv}"],
-        cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
+        cwd=cwd, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

@@ -219,6 +219,7 @@ def write_dataset(
     (out / PARTS_DIR).mkdir(parents=True, exist_ok=True)
     infos: list[PartInfo] = []
     rows: Counter[tuple[str, str, str]] = Counter()
+    ids = {r.artifact_dir: r.trial_id for records in parts for r in records}
     for number, records in enumerate(parts):
         with PartWriter(out / PARTS_DIR / f"part-{number:05d}.parquet") as part:
             for record in records:
@@ -228,7 +229,7 @@ def write_dataset(
     ledger = [
         {
             "path": path,
-            "trial_id": name,
+            "trial_id": ids[path],
             "trial_name": name,
             "bytes": 1,
             "mtime_ns": 2,

@@ -107,6 +107,7 @@ def edit_ledger(out: Path, change: Callable[[list[dict[str, Any]]], Any]) -> Non
 
 
 SKIPPED = {"outcome": "skipped", "records": 0, "part": None, "reasons": ["no_cell"]}
+DUPLICATE = SKIPPED | {"path": "job/d", "reasons": ["duplicate_id"]}
 
 
 @pytest.mark.parametrize(
@@ -124,11 +125,27 @@ SKIPPED = {"outcome": "skipped", "records": 0, "part": None, "reasons": ["no_cel
             lambda rows: rows.append(rows[0] | SKIPPED | {"path": "d", "reasons": []}),
             "a reason for a skipped trial",
         ),
+        (lambda rows: rows[0].update(trial_id="z"), "row 0: expected the id of the rows, a, found"),
+        (lambda rows: rows[1].update(trial_id="a"), "trial a written once, from job/a, found job"),
+        (
+            lambda rows: rows.append(rows[0] | DUPLICATE | {"trial_id": "z"}),
+            "a written trial with the id of the duplicate job/d, found none with id z",
+        ),
     ],
 )
 def test_the_ledger_accounts_for_every_row(out: Path, change: Any, message: str) -> None:
     edit_ledger(out, change)
     assert message in told(out)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{}, {"trial_id": "z", "reasons": ["duplicate_id", "removed"]}],
+    ids=["its id is written", "it says why it did not take over"],
+)
+def test_a_duplicate_that_is_none_of_the_faults(out: Path, row: dict[str, Any]) -> None:
+    edit_ledger(out, lambda rows: rows.append(rows[0] | DUPLICATE | row))
+    assert "of the duplicate" not in told(out)
 
 
 def test_a_ledger_that_is_none(out: Path) -> None:

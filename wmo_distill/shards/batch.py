@@ -121,6 +121,7 @@ def _add(unit: Unit, batch: Batch, part: PartWriter, before: Entry | None) -> En
 def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     """Read one trial; its state is compared with the planned one after."""
     work = unit.work
+    state = _state_read(work, batch.options.sinks)
     try:
         read = _records(work, batch)
     except Exception as error:
@@ -133,7 +134,7 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     return (
         Entry(
             path=work.path,
-            state=work.state,
+            state=state,
             trial_id=records[0].trial_id,
             trial_name=records[0].trial_name,
             calls_found=read.calls_found,
@@ -143,8 +144,15 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     )
 
 
-def state_of(found: FoundTrial | None, sinks: Path | None) -> TrialState:
-    return NO_STATE if found is None else trial_state(found, sinks)
+def state_of(found: FoundTrial | None, sinks: Path | None, *, openable: bool = False) -> TrialState:
+    return NO_STATE if found is None else trial_state(found, sinks, openable=openable)
+
+
+def _state_read(work: Work, sinks: Path | None) -> TrialState:
+    """The planned state without the files that cannot be opened: they are read when they can."""
+    openable = state_of(work.found, sinks, openable=True)
+    closed = openable != work.state and openable != state_of(work.found, sinks)
+    return openable if closed else work.state
 
 
 def failed(work: Work, reason: Reason, error: BaseException | None = None) -> Entry:

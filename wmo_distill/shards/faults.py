@@ -56,6 +56,8 @@ class Seen:
     episodes: set[bytes] = field(default_factory=set)
     rows: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Rows of each trial path, by part."""
+    ids: dict[str, str | None] = field(default_factory=dict)
+    """The `trial_id` of each trial path's rows."""
     parts: list[PartInfo] = field(default_factory=list)
     """The manifest's parts as they really are."""
 
@@ -175,6 +177,7 @@ def _batch_faults(
         for breach in _row_breaches(row, spans, at, rules, seen, real):
             yield Fault(file, first + at, breach.expected, breach.found)
         seen.rows[row["artifact_dir"]][file] += 1
+        seen.ids.setdefault(row["artifact_dir"], row["trial_id"])
         real.rows += 1
     for at in _rows_with_non_finite(batch.column("spans")):
         yield Fault(file, first + at, "finite log-probabilities or null", "one that is neither")

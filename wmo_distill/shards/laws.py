@@ -92,7 +92,9 @@ def identity_breaches(row: dict[str, Any]) -> Iterator[Breach]:
     start = "path:" if trial is None else trial
     end = "" if row["step_name"] is None else f"/{row['step_name']}"
     episode = row["episode_id"]
-    if not (episode.startswith(start) and episode.endswith(end)):
+    # Steps of one name are told apart by their index.
+    ends = (end, f"{end}#{row['step_index']}") if end else ("",)
+    if not (episode.startswith(start) and episode.endswith(ends)):
         yield Breach(f"episode_id {start}…{end}", episode)
     if not _GROUP.fullmatch(row["group_id"]):
         yield Breach("group_id of 16 hex digits", repr(row["group_id"]))

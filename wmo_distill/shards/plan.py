@@ -15,21 +15,29 @@ PART_TRIALS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A trial that could have rows; one whose directory is gone yields to one that is there."""
+    """A trial that could have rows.
+
+    One whose directory is gone yields to one that is there.
+    """
 
     path: str
     trial_id: str | None
     gone: bool = False
+    fails: bool = False
+    """Whether it could not be read: its id is free for the next."""
 
 
 def chosen(candidates: Iterable[Candidate]) -> set[str]:
-    """The paths that get rows: of those with one id the first, as UTF-8 bytes compare."""
+    """The paths that get rows: of those with one id the first, as UTF-8 bytes compare.
+
+    Those that fail before the first one that does not are among them: they are no duplicates.
+    """
     paths: set[str] = set()
     taken: set[str] = set()
     for candidate in sorted(candidates, key=lambda c: (c.gone, c.path.encode())):
         if candidate.trial_id not in taken:
             paths.add(candidate.path)
-        if candidate.trial_id:
+        if candidate.trial_id and not candidate.fails:
             taken.add(candidate.trial_id)
     return paths
 

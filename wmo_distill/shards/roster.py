@@ -1,25 +1,19 @@
-"""Every trial that the dataset is to hold: which rows stand, which trials are still to be read."""
+"""Every trial that the dataset is to hold: which rows stand, which trials are still to be read.
 
-import os
+A ledger row pairs an id with the state of the files that this id was read from, never with another
+state: so an id of the ledger holds as long as the state does.
+"""
+
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from wmo_distill.errors import UsageError
-from wmo_distill.files import Absent, TrialFiles, plain_text
-from wmo_distill.shards.batch import Entry, Work, state_of
+from wmo_distill.issues import Issue
+from wmo_distill.shards.batch import Entry, Work
 from wmo_distill.shards.ledger import LedgerRow, Reason
-from wmo_distill.shards.plan import Candidate, cells_digest, chosen, shared_ids
+from wmo_distill.shards.plan import Candidate, chosen, shared_ids
 from wmo_distill.shards.schema import Outcome
-from wmo_distill.sources.discovery import Found, FoundTrial, found_at
-from wmo_distill.sources.documents import has_known_form, read_result
 from wmo_distill.sources.state import TrialState
-from wmo_distill.trials.cells import PlacedCell
-
-# Rows that say more of the run than of the trial's files.
-_READ_AGAIN = {"changed_while_reading", Reason.WORKER_DIED.value}
-_LASTING = {Reason.READ_FAILED.value, Reason.CALLS_UNBALANCED.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +23,19 @@ class Pending:
     work: Work
     cells: str
     trial_id: str | None
+    trial_name: str | None
     is_known: bool = False
-    """Whether the id is that of the whole result, not of its head."""
+    """Whether id and name are those of the whole result, not of its head."""
+    failed: LedgerRow | None = None
+    """The row of a trial that could not be read, in this run or, unchanged, in an earlier one."""
+
+
+def _not_there(row: LedgerRow) -> Work | None:
+    return None
+
+
+def _known(pending: Pending) -> Pending:
+    return replace(pending, is_known=True)
 
 
 @dataclass(slots=True)
@@ -39,23 +44,36 @@ class Roster:
 
     rows: dict[str, LedgerRow] = field(default_factory=dict)
     pending: dict[str, Pending] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
+    """Of `rows`, duplicates below no PATH of this run: one takes over if its id has no row."""
+    look: Callable[[LedgerRow], Work | None] = _not_there
+    """Finds such a duplicate in its directory; None if it is no longer there."""
+    confirm: Callable[[Pending], Pending] = _known
+    """Reads id and name of a trial from its whole result."""
     gone: set[str] = field(default_factory=set)
-    """Paths that are gone and keep their rows."""
+    """Paths that are gone and kept."""
     removed: int = 0
     calls_found: dict[str, int] = field(default_factory=dict)
     """Of the trials read in this run, by path."""
 
     def due(self) -> list[Work]:
         """The works to read now, in order of path."""
-        paths = chosen(self._candidates())
-        return [self.pending[path].work for path in _ordered(self.pending) if path in paths]
+        while True:
+            self._confirm_ids()
+            paths = chosen(self._candidates())
+            free = ordered(self.elsewhere & paths)
+            if not free:
+                waiting = {path: p.work for path, p in self.pending.items() if p.failed is None}
+                return [waiting[path] for path in ordered(waiting) if path in paths]
+            for path in free:
+                self._take_over(path)
 
     def settle(self, entry: Entry, part: str | None) -> None:
         """Put what reading a trial gave in the place of what was pending."""
         pending = self.pending.pop(entry.path)
         self.calls_found[entry.path] = entry.calls_found
         reasons = entry.issues if entry.reason is None else (entry.reason.value,)
-        self.rows[entry.path] = LedgerRow(
+        row = LedgerRow(
             path=entry.path,
             trial_id=entry.trial_id,
             trial_name=entry.trial_name,
@@ -66,22 +84,27 @@ class Roster:
             part=part if entry.reason is None else None,
             cells=pending.cells,
         )
+        if row.written:
+            self.rows[entry.path] = row
+        else:
+            self.pending[entry.path] = replace(pending, failed=row)
 
     def close(self) -> None:
         """Decide about the rest: every trial has its ledger row now."""
         paths = chosen(self._candidates())
         for path, pending in self.pending.items():
-            found = pending.work.found
-            name = None if found is None else found.trial_name
-            self.rows[path] = _skipped(
-                path, pending.trial_id, name, pending.work.state, Reason.DUPLICATE_ID, pending.cells
-            )
+            if pending.failed is not None and path in paths:
+                self.rows[path] = pending.failed
+                continue
+            self.rows[path] = skipped_row(
+                path, pending.trial_id, pending.trial_name, pending.work.state,
+                Reason.DUPLICATE_ID, pending.cells,
+            )  # fmt: skip
         self.pending.clear()
         for path, row in self.rows.items():
             if row.written and path not in paths:
-                self.rows[path] = _skipped(
-                    path, row.trial_id, row.trial_name, row.state, Reason.DUPLICATE_ID, row.cells
-                )
+                self.rows[path] = _without_rows(row)
+        self._mark_unheld()
 
     def skipped(self) -> dict[str, int]:
         """Trials without rows by reason."""
@@ -91,171 +114,68 @@ class Roster:
     def forecast(self) -> tuple[int, dict[str, int]]:
         """(trials that would have rows, trials that would not by reason)."""
         paths = chosen(self._candidates())
-        reasons = Counter(row.reasons[0] for row in self.rows.values() if not row.written)
+        failed = [p.failed for path, p in self.pending.items() if p.failed and path in paths]
+        without = [row for row in self.rows.values() if not row.written] + failed
+        reasons = Counter(row.reasons[0] for row in without)
         having = [path for path, row in self.rows.items() if row.written]
         lost = [path for path in (*having, *self.pending) if path not in paths]
         if lost:
             reasons[Reason.DUPLICATE_ID.value] += len(lost)
-        return len(having) + len(self.pending) - len(lost), dict(sorted(reasons.items()))
+        written = len(having) + len(self.pending) - len(lost) - len(failed)
+        return written, dict(sorted(reasons.items()))
 
     def _candidates(self) -> Iterator[Candidate]:
+        """Every trial that has rows, or could have them."""
         for path, row in self.rows.items():
-            if row.written:
-                yield Candidate(path, row.trial_id, path in self.gone)
+            if row.written or path in self.elsewhere:
+                yield Candidate(path, row.trial_id, row.written and Reason.REMOVED in row.reasons)
         for path, pending in self.pending.items():
-            yield Candidate(path, pending.trial_id)
+            yield Candidate(path, pending.trial_id, fails=pending.failed is not None)
 
-    def confirm_ids(self) -> None:
+    def _confirm_ids(self) -> None:
         """Where the heads of results show one id for several trials, read the ids themselves.
 
-        An id that was read can be the one that another head shows: until none is left.
+        The id that is read may again be shared with one that only a head shows.
         """
-        while unsure := self._unsure():
-            for path, pending in unsure.items():
-                found = pending.work.found
-                trial_id = None if found is None else _exact_id(found)
-                self.pending[path] = replace(pending, trial_id=trial_id, is_known=True)
+        while True:
+            shared = shared_ids(self._candidates())
+            unsure = [
+                path
+                for path, pending in self.pending.items()
+                if pending.trial_id in shared and not pending.is_known
+            ]
+            if not unsure:
+                return
+            for path in unsure:
+                self.pending[path] = self.confirm(self.pending[path])
 
-    def _unsure(self) -> dict[str, Pending]:
-        """The trials whose head shows an id that another trial has too."""
-        shared = shared_ids(self._candidates())
-        return {
-            path: pending
-            for path, pending in self.pending.items()
-            if pending.trial_id in shared and not pending.is_known
-        }
+    def _take_over(self, path: str) -> None:
+        """Read a duplicate below no PATH of this run, whose id no other trial has any more.
 
+        Its files may have changed since the ledger's row: only reading tells its id.
+        """
+        self.elsewhere.discard(path)
+        work = self.look(self.rows[path])
+        if work is not None:
+            row = self.rows.pop(path)
+            is_known = row.state == work.state
+            self.pending[path] = Pending(work, "", row.trial_id, row.trial_name, is_known)
 
-def roster_of(
-    before: Mapping[str, LedgerRow],
-    found: Found,
-    placed: Sequence[PlacedCell] | None,
-    *,
-    sinks: Path | None,
-    keep_removed: bool,
-) -> Roster:
-    """Hold what earlier builds wrote against what is there now.
-
-    `placed` are the cells, None where trials are graded by the built-in scorer.
-    """
-    roster = Roster()
-    works, without_cell = _works(found, placed, sinks)
-    for work in works:
-        cells = cells_digest(work.cells)
-        row = before.get(work.path)
-        trial_id = None if work.found is None else work.found.trial_id
-        is_known = False
-        if row is not None and _holds(row, work.state, cells):
-            if row.written or row.reasons[0] in _LASTING:
-                roster.rows[work.path] = _without_removed(row)
-                continue
-            if row.reasons[0] == Reason.DUPLICATE_ID:
-                trial_id, is_known = row.trial_id, True
-        roster.pending[work.path] = Pending(work, cells, trial_id, is_known)
-    for trial in without_cell:
-        state = state_of(trial, sinks)
-        roster.rows[trial.path] = _skipped(
-            trial.path, trial.trial_id, trial.trial_name, state, Reason.NO_CELL
-        )
-    _add_others(roster, before, found, sinks=sinks, keep_removed=keep_removed)
-    roster.confirm_ids()
-    return roster
+    def _mark_unheld(self) -> None:
+        """Say of a duplicate whose id no written row has why it could not take over."""
+        held = {row.trial_id for row in self.rows.values() if row.written}
+        for path, row in self.rows.items():
+            if is_duplicate(row) and row.trial_id not in held:
+                why = Reason.NO_CELL if row.cells else Reason.REMOVED
+                reasons = sorted({*row.reasons[1:], why.value})
+                self.rows[path] = replace(row, reasons=(row.reasons[0], *reasons))
 
 
-def _works(
-    found: Found, placed: Sequence[PlacedCell] | None, sinks: Path | None
-) -> tuple[list[Work], list[FoundTrial]]:
-    """(what can get rows, in order of path; the trials found that no cell names)."""
-    if placed is None:
-        return [Work(t.path, t, state_of(t, sinks)) for t in found.trials], []
-    by_place = {os.path.realpath(trial.root): trial for trial in found.trials}
-    trials: dict[str, FoundTrial | None] = {}
-    cells: dict[str, list[tuple[int, PlacedCell]]] = {}
-    for position, cell in enumerate(placed):
-        trial = None
-        if cell.root is not None:
-            trial = by_place.get(os.path.realpath(cell.root))
-            trial = trial or found_at(cell.root, found.parent)
-        path = cell.name if trial is None else trial.path
-        if (trials.setdefault(path, trial) is None) != (trial is None):
-            raise UsageError(
-                f"cell {position} (task {cell.cell.task_id!r}, attempt {cell.cell.attempt}): "
-                f"artifact_dir: expected a trial that no other cell means, found {path!r}, the "
-                "path of another one; correct the cell"
-            )
-        cells.setdefault(path, []).append((position, cell))
-    works = [
-        Work(
-            path,
-            trials[path],
-            state_of(trials[path], sinks),
-            tuple(cell for _, cell in cells[path]),
-            tuple(position for position, _ in cells[path]),
-        )
-        for path in _ordered(cells)
-    ]
-    return works, [trial for trial in found.trials if trial.path not in cells]
+def is_duplicate(row: LedgerRow) -> bool:
+    return not row.written and row.reasons[0] == Reason.DUPLICATE_ID
 
 
-def _add_others(
-    roster: Roster,
-    before: Mapping[str, LedgerRow],
-    found: Found,
-    *,
-    sinks: Path | None,
-    keep_removed: bool,
-) -> None:
-    """The trials of earlier builds that this one did not find: gone, or none of its business."""
-    others = {
-        path: row
-        for path, row in before.items()
-        if path not in roster.rows and path not in roster.pending
-    }
-    names = {trial.path.rpartition("/")[2] for trial in found.trials}
-    all_covered = all(found.covers(path) for path, row in before.items() if not row.missing)
-    for path, row in others.items():
-        is_gone = (all_covered or path in names) if row.missing else found.covers(path)
-        if not is_gone:
-            roster.rows[path] = row
-            if not row.written and row.reasons[0] == Reason.DUPLICATE_ID and not row.cells:
-                _reconsider(roster, row, found.parent, sinks)
-        elif keep_removed:
-            roster.gone.add(path)
-            reasons = row.reasons if row.written else ()
-            reasons = tuple(sorted({*reasons, Reason.REMOVED.value}))
-            roster.rows[path] = replace(row, reasons=reasons)
-        else:
-            roster.removed += 1
-
-
-def _reconsider(roster: Roster, row: LedgerRow, parent: Path, sinks: Path | None) -> None:
-    """A duplicate under no PATH of this run may be the one that is left.
-
-    Its id is known only while its files are as they were; if they changed it stays as it is, with
-    its old state, and the next build of its PATH reads it.
-    """
-    root = parent / row.path
-    if root.is_dir():
-        trial = replace(found_at(root, parent), path=row.path)
-        work = Work(row.path, trial, state_of(trial, sinks))
-        if work.state != row.state:
-            return
-        del roster.rows[row.path]
-        roster.pending[row.path] = Pending(work, "", row.trial_id, True)
-
-
-def _holds(row: LedgerRow, state: TrialState, cells: str) -> bool:
-    """Whether what the ledger says of a trial still is so."""
-    return row.state == state and row.cells == cells and _READ_AGAIN.isdisjoint(row.reasons)
-
-
-def _without_removed(row: LedgerRow) -> LedgerRow:
-    """The row of a trial that is there, or there again."""
-    reasons = tuple(reason for reason in row.reasons if reason != Reason.REMOVED)
-    return replace(row, reasons=reasons)
-
-
-def _skipped(
+def skipped_row(
     path: str,
     trial_id: str | None,
     trial_name: str | None,
@@ -269,14 +189,20 @@ def _skipped(
     )  # fmt: skip
 
 
-def _exact_id(found: FoundTrial) -> str | None:
-    read = read_result(TrialFiles(found.root))
-    if isinstance(read, Absent) or not isinstance(read.value, dict):
-        return None
-    known = "trial_name" in read.value and has_known_form(read.value)
-    value = read.value.get("id") if known else None
-    return plain_text(value) if isinstance(value, str) else None
-
-
-def _ordered(paths: Mapping[str, object]) -> list[str]:
+def ordered(paths: Mapping[str, object] | set[str]) -> list[str]:
+    """Paths compare as UTF-8 bytes."""
     return sorted(paths, key=str.encode)
+
+
+def _without_rows(row: LedgerRow) -> LedgerRow:
+    """The row of a trial that had rows, whose id another trial has now."""
+    # Files that changed while they were read are read again: then state and id belong together.
+    lasting = {Reason.REMOVED.value, Issue.CHANGED_WHILE_READING.value}
+    reasons = [reason for reason in row.reasons if reason in lasting]
+    return replace(
+        row,
+        outcome=Outcome.SKIPPED,
+        reasons=(Reason.DUPLICATE_ID.value, *sorted(reasons)),
+        records=0,
+        part=None,
+    )

@@ -1,8 +1,9 @@
 """Checks a dataset against its manifest, its ledger and the laws of its rows."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,7 @@ from wmo_distill.shards.faults import (
     stray_files,
 )
 from wmo_distill.shards.laws import Rules
-from wmo_distill.shards.ledger import ledger_info
+from wmo_distill.shards.ledger import Reason, ledger_info
 from wmo_distill.shards.manifest import (
     LedgerInfo,
     Manifest,
@@ -94,7 +95,9 @@ def _ledger_faults(
     outcomes: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     paths: set[str] = set()
-    for at, row in enumerate(table.to_pylist()):
+    rows = table.to_pylist()
+    yield from _id_faults(rows, seen)
+    for at, row in enumerate(rows):
         outcomes[row["outcome"]] += 1
         path = row["path"]
         if path in paths:
@@ -108,7 +111,7 @@ def _ledger_faults(
                 expected = f"{row['records']} rows of {path} in {row['part']}"
                 yield Fault(LEDGER_FILE, at, expected, str(held))
         elif row["outcome"] == Outcome.SKIPPED:
-            skipped.update(row["reasons"])
+            skipped.update(row["reasons"][:1])
             if not row["reasons"]:
                 yield Fault(LEDGER_FILE, at, "a reason for a skipped trial", "none")
             if row["records"] or row["part"] is not None or path in seen.rows:
@@ -133,6 +136,25 @@ def _ledger_faults(
             ("skipped, from the ledger,", dict(skipped), totals.skipped),
         ],
     )
+
+
+def _id_faults(rows: Sequence[dict[str, Any]], seen: Seen) -> Iterator[Fault]:
+    """One written trial an id, that of its rows; a duplicate has one that is written."""
+    written: dict[str, str] = {}
+    for at, row in enumerate(rows):
+        if row["outcome"] != Outcome.WRITTEN:
+            continue
+        path, trial_id = row["path"], row["trial_id"]
+        if seen.ids.get(path, trial_id) != trial_id:
+            yield Fault(LEDGER_FILE, at, f"the id of the rows, {seen.ids[path]}", str(trial_id))
+        if trial_id is not None and written.setdefault(trial_id, path) != path:
+            expected = f"trial {trial_id} written once, from {written[trial_id]}"
+            yield Fault(LEDGER_FILE, at, expected, path)
+    for at, row in enumerate(rows):
+        # With a second reason the ledger itself says why the trial has not taken over.
+        if row["reasons"] == [Reason.DUPLICATE_ID] and row["trial_id"] not in written:
+            expected = f"a written trial with the id of the duplicate {row['path']}"
+            yield Fault(LEDGER_FILE, at, expected, f"none with id {row['trial_id']}")
 
 
 def _manifest_faults(manifest: Manifest, seen: Seen) -> Iterator[Fault]:

@@ -1,12 +1,12 @@
 """Which directories below the PATHs are trials, and which job each belongs to."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from wmo_distill.errors import UsageError
-from wmo_distill.files import Absent, TrialFiles, path_text
+from wmo_distill.files import Absent, TrialFiles, path_text, text_path
 from wmo_distill.sources.documents import known_version, read_result
 from wmo_distill.sources.head import Head, head_from, read_head
 from wmo_distill.sources.serve import data_directory, read_retries, rollout_id
@@ -91,12 +91,7 @@ def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None
     for root in _outermost(places):
         walk.search(root)
     ordered = sorted(walk.trials.values(), key=lambda trial: trial.sort_key)
-    return Found(
-        base,
-        tuple(ordered),
-        names,
-        tuple(sorted(walk.unlisted)),
-    )
+    return Found(base, tuple(ordered), names, tuple(sorted(walk.unlisted)))
 
 
 def places_of(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -111,6 +106,23 @@ def found_at(root: Path, parent: Path) -> FoundTrial:
     walk = _Walk(parent)
     look = walk.look(root)
     return walk.trial(root, look if look is not None else _Look())
+
+
+def found_again(path: str, parent: Path, inputs: Sequence[str]) -> FoundTrial | None:
+    """The trial that a search below the PATHs `inputs` finds at this path, None if there is none.
+
+    Only the directories on the way are looked into.
+    """
+    walk = _Walk(parent)
+    for above in inputs:
+        if not path_below(path, above):
+            continue
+        at = "" if above == "." else above
+        names = [name for name in path.removeprefix(at).split("/") if name not in ("", ".")]
+        real = [str(text_path(name)) for name in names]
+        if (trial := walk.descend(parent / text_path(above), real)) is not None:
+            return trial
+    return None
 
 
 def common_parent(places: Sequence[Path]) -> Path:
@@ -205,6 +217,16 @@ class _Walk:
                     self.unlisted.append(relative(directory, self.parent))
                 self._jobs[directory] = _job(directory, look)
                 waiting += [directory / name for name in look.folders]
+
+    def descend(self, directory: Path, names: Iterable[str]) -> FoundTrial | None:
+        """The trial that `search` finds at the end of this way down from a PATH."""
+        look = self.look(directory)
+        for name in names:
+            if look is None or look.is_trial or name not in look.folders:
+                return None
+            directory = directory / name
+            look = self.look(directory)
+        return None if look is None or not look.is_trial else self.trial(directory, look)
 
     def trial(self, root: Path, look: _Look) -> FoundTrial:
         path = relative(root, self.parent)

@@ -23,13 +23,19 @@ class TrialState(NamedTuple):
 
 
 NO_STATE = TrialState(0, 0)
+_File = tuple[str, os.stat_result]
 
 
-def trial_state(found: FoundTrial, sinks: Path | None = None) -> TrialState:
-    """The state of the trial's own files and of its sinks; the job's files are not among them."""
+def trial_state(
+    found: FoundTrial, sinks: Path | None = None, *, openable: bool = False
+) -> TrialState:
+    """The state of the trial's own files and of its sinks; the job's files are not among them.
+
+    With `openable` only of those that this process may read.
+    """
     size = newest = 0
-    for file in _states(found, sinks):
-        if stat.S_ISREG(file.st_mode):
+    for path, file in _files(found, sinks):
+        if stat.S_ISREG(file.st_mode) and not (openable and not os.access(path, os.R_OK)):
             size += file.st_size
             newest = max(newest, file.st_mtime_ns)
     return TrialState(size, newest)
@@ -48,30 +54,30 @@ def unused_sinks(sinks: Path, trial_names: set[str]) -> int:
     return unused
 
 
-def _states(found: FoundTrial, sinks: Path | None) -> Iterator[os.stat_result]:
+def _files(found: FoundTrial, sinks: Path | None) -> Iterator[_File]:
     root = os.fspath(found.root)
     yield from _named(root, _ROOT_FILES)
     yield from _agent_and_verifier(root)
     yield from _steps(os.path.join(root, "steps"), _DEEPEST_STEP)
-    if sinks is not None:
-        # A result that turns out to be unreadable leaves the directory's name.
-        for name in dict.fromkeys((found.trial_name, found.root.name)):
-            yield from _sinks(TrialFiles(sinks), sink_path(name))
-
-
-def _sinks(files: TrialFiles, whole: str | None) -> Iterator[os.stat_result]:
-    """The sink of a trial, and those of its steps."""
-    if whole is None:
+    if sinks is None:
         return
+    # A result that turns out to be unreadable leaves the directory's name.
+    for trial_name in dict.fromkeys((found.trial_name, found.root.name)):
+        if (whole := sink_path(trial_name)) is not None:
+            yield from _sinks(TrialFiles(sinks), whole)
+
+
+def _sinks(files: TrialFiles, whole: str) -> Iterator[_File]:
+    """The sink of a trial and those of its steps."""
     folder = whole.removesuffix(".jsonl")
     steps = [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".jsonl")]
     for name in (whole, *steps):
         state = files.stat(name)
         if state is not None:
-            yield state
+            yield f"{os.fspath(files.root)}/{name}", state
 
 
-def _agent_and_verifier(root: str) -> Iterator[os.stat_result]:
+def _agent_and_verifier(root: str) -> Iterator[_File]:
     # A trajectory may be continued in any file beside it.
     for entry in _entries(os.path.join(root, "agent")):
         if entry.name.endswith(".json"):
@@ -81,13 +87,20 @@ def _agent_and_verifier(root: str) -> Iterator[os.stat_result]:
         yield from _named(verifier, _VERIFIER_FILES)
 
 
-def _steps(folder: str, depth: int) -> Iterator[os.stat_result]:
+def _steps(folder: str, depth: int) -> Iterator[_File]:
     """The files of every step; the name of a step may hold slashes."""
     for entry in _entries(folder):
-        if depth and entry.name not in ("agent", "verifier") and _is_folder(entry.path):
+        if depth and _is_folder(entry.path) and _may_be_step(entry, depth):
             yield from _named(entry.path, ("wmo-run.json",))
             yield from _agent_and_verifier(entry.path)
             yield from _steps(entry.path, depth - 1)
+
+
+def _may_be_step(entry: "os.DirEntry[str]", depth: int) -> bool:
+    """Whether a folder is a step's; in a step `agent` is the agent's, unless it has its own."""
+    if depth == _DEEPEST_STEP or entry.name not in ("agent", "verifier"):
+        return True
+    return any(_is_folder(os.path.join(entry.path, own)) for own in ("agent", "verifier"))
 
 
 def _entries(folder: str) -> list["os.DirEntry[str]"]:
@@ -100,10 +113,11 @@ def _entries(folder: str) -> list["os.DirEntry[str]"]:
         return []
 
 
-def _named(folder: str, names: tuple[str, ...]) -> Iterator[os.stat_result]:
+def _named(folder: str, names: tuple[str, ...]) -> Iterator[_File]:
     for name in names:
+        path = f"{folder}/{name}" if name else folder
         try:
-            yield os.lstat(f"{folder}/{name}" if name else folder)
+            yield path, os.lstat(path)
         except (OSError, ValueError):
             continue
 

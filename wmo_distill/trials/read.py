@@ -63,21 +63,9 @@ def read_trial_dir(
     trial = read_documents(files, extra=options.extra)
     values = Values()
     job = found.job
-    job_name = None if job is None else job.name
-    if found.served is not None:
-        job_name = values.text(at(trial.config, "job_id"))
-    columns = identity_columns(
-        trial.result,
-        trial.config,
-        directory=found.path.rsplit("/", 1)[-1],
-        job=job_name,
-        values=values,
-    )
-    if found.served is not None and columns["regrade_of"] is None:
-        columns["regrade_of"] = found.served.retry_of
+    columns = _identity(trial, found, values)
     columns |= trial_times(trial.result, values)
     columns["artifact_dir"] = found.path
-    columns["job"] = job_name
     columns["group_expected"] = None if job is None else job.n_attempts
     read = [
         _read_episode(trial, episode, columns, options, values) for episode in episode_places(trial)
@@ -91,6 +79,13 @@ def read_trial_dir(
         calls_found=sum(calls for _, calls, _ in read),
         slow_reads=trial.slow_reads + sum(slow for _, _, slow in read),
     )
+
+
+def read_identity(found: "FoundTrial") -> tuple[str | None, str]:
+    """(trial_id, trial_name) as the trial's records have them, from its documents alone."""
+    trial = read_documents(TrialFiles(found.root), extra=False)
+    columns = _identity(trial, found, Values())
+    return columns["trial_id"], columns["trial_name"]
 
 
 def missing_trial(placed: PlacedCell) -> ReadTrial:
@@ -108,6 +103,22 @@ def missing_trial(placed: PlacedCell) -> ReadTrial:
         issues=(Issue.DIRECTORY_MISSING,),
     )
     return ReadTrial(records=apply_cells([record], [cell]), calls_found=0)
+
+
+def _identity(trial: TrialDocuments, found: "FoundTrial", values: Values) -> dict[str, Any]:
+    job = None if found.job is None else found.job.name
+    if found.served is not None:
+        job = values.text(at(trial.config, "job_id"))
+    columns = identity_columns(
+        trial.result,
+        trial.config,
+        directory=found.path.rsplit("/", 1)[-1],
+        job=job,
+        values=values,
+    )
+    if found.served is not None and columns["regrade_of"] is None:
+        columns["regrade_of"] = found.served.retry_of
+    return {**columns, "job": job}
 
 
 def _read_episode(

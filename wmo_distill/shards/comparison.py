@@ -1,0 +1,173 @@
+"""What earlier builds wrote held against what is there now: a roster of what is to be done."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from wmo_distill.errors import UsageError
+from wmo_distill.issues import Issue
+from wmo_distill.shards.batch import Work, state_of
+from wmo_distill.shards.ledger import LedgerRow, Reason
+from wmo_distill.shards.plan import cells_digest
+from wmo_distill.shards.roster import Pending, Roster, is_duplicate, ordered, skipped_row
+from wmo_distill.sources.discovery import Found, FoundTrial, found_again, found_at
+from wmo_distill.trials.cells import PlacedCell
+from wmo_distill.trials.read import read_identity
+
+# Rows that say more of the run than of the trial's files.
+_READ_AGAIN = {Issue.CHANGED_WHILE_READING.value, Reason.WORKER_DIED.value}
+_FAILED = {Reason.READ_FAILED.value, Reason.CALLS_UNBALANCED.value}
+
+
+def roster_of(
+    before: Mapping[str, LedgerRow],
+    found: Found,
+    placed: Sequence[PlacedCell] | None,
+    *,
+    inputs: Sequence[str] = (),
+    sinks: Path | None,
+    keep_removed: bool,
+) -> Roster:
+    """Hold what earlier builds wrote, from the PATHs `inputs`, against what is there now.
+
+    `placed` are the cells, None where trials are graded by the built-in scorer.
+    """
+
+    def look(row: LedgerRow) -> Work | None:
+        trial = found_again(row.path, found.parent, inputs)
+        return None if trial is None else Work(row.path, trial, state_of(trial, sinks))
+
+    roster = Roster(look=look, confirm=_confirmed)
+    works, without_cell = _works(found, placed, sinks)
+    for work in works:
+        row = before.get(work.path)
+        cells = cells_digest(work.cells)
+        if row is None or not _holds(row, work, cells, sinks):
+            roster.pending[work.path] = _unread(work, cells)
+        elif row.written:
+            roster.rows[work.path] = _without_removed(row)
+        elif row.reasons[0] in _FAILED:
+            roster.pending[work.path] = replace(_unread(work, cells), failed=row)
+        elif is_duplicate(row):
+            roster.pending[work.path] = Pending(work, cells, row.trial_id, row.trial_name, True)
+        else:
+            roster.pending[work.path] = _unread(work, cells)
+    for trial in without_cell:
+        state = state_of(trial, sinks)
+        roster.rows[trial.path] = skipped_row(
+            trial.path, trial.trial_id, trial.trial_name, state, Reason.NO_CELL
+        )
+    _add_others(roster, before, found, keep_removed=keep_removed)
+    return roster
+
+
+def _works(
+    found: Found, placed: Sequence[PlacedCell] | None, sinks: Path | None
+) -> tuple[list[Work], list[FoundTrial]]:
+    """(what can get rows, in order of path; the trials found that no cell names)."""
+    if placed is None:
+        return [Work(t.path, t, state_of(t, sinks)) for t in found.trials], []
+    by_place = {os.path.realpath(trial.root): trial for trial in found.trials}
+    trials: dict[str, FoundTrial | None] = {}
+    cells: dict[str, list[tuple[int, PlacedCell]]] = {}
+    for position, cell in enumerate(placed):
+        trial = None
+        if cell.root is not None:
+            trial = by_place.get(os.path.realpath(cell.root))
+            trial = trial or found_at(cell.root, found.parent)
+        path = cell.name if trial is None else trial.path
+        if (trials.setdefault(path, trial) is None) != (trial is None):
+            raise UsageError(
+                f"cell {position} (task {cell.cell.task_id!r}, attempt {cell.cell.attempt}): "
+                f"artifact_dir: expected a trial that no other cell means, found {path!r}, the "
+                "path of another one; correct the cell"
+            )
+        cells.setdefault(path, []).append((position, cell))
+    works = [
+        Work(
+            path,
+            trials[path],
+            state_of(trials[path], sinks),
+            tuple(cell for _, cell in cells[path]),
+            tuple(position for position, _ in cells[path]),
+        )
+        for path in ordered(cells)
+    ]
+    return works, [trial for trial in found.trials if trial.path not in cells]
+
+
+def _add_others(
+    roster: Roster, before: Mapping[str, LedgerRow], found: Found, *, keep_removed: bool
+) -> None:
+    """The trials of earlier builds that this one did not find: gone, or none of its business."""
+    others = {
+        path: row
+        for path, row in before.items()
+        if path not in roster.rows and path not in roster.pending
+    }
+    names = {trial.path.rpartition("/")[2] for trial in found.trials}
+    all_covered = all(found.covers(path) for path, row in before.items() if not row.missing)
+    for path, row in others.items():
+        is_gone = (all_covered or path in names) if row.missing else found.covers(path)
+        if not is_gone:
+            roster.rows[path] = row
+            if is_duplicate(row) and not row.cells:
+                roster.elsewhere.add(path)
+        elif keep_removed:
+            roster.gone.add(path)
+            roster.rows[path] = _with_removed(row)
+        else:
+            roster.removed += 1
+
+
+def _holds(row: LedgerRow, work: Work, cells: str, sinks: Path | None) -> bool:
+    """Whether what the ledger says of a trial still is so."""
+    if row.cells != cells or not _READ_AGAIN.isdisjoint(row.reasons):
+        return False
+    if row.state == work.state:
+        return True
+    # A file that could not be opened when the trial was read, and cannot now, is no change.
+    return row.state.bytes < work.state.bytes and row.state == state_of(
+        work.found, sinks, openable=True
+    )
+
+
+def _unread(work: Work, cells: str) -> Pending:
+    found = work.found
+    return Pending(
+        work,
+        cells,
+        trial_id=None if found is None else found.trial_id,
+        trial_name=None if found is None else found.trial_name,
+    )
+
+
+def _with_removed(row: LedgerRow) -> LedgerRow:
+    """The row of a trial that is gone and kept."""
+    if is_duplicate(row):
+        reasons = (row.reasons[0], *sorted({*row.reasons[1:], Reason.REMOVED.value}))
+    else:
+        reasons = tuple(sorted({*(row.reasons if row.written else ()), Reason.REMOVED.value}))
+    return replace(row, reasons=reasons)
+
+
+def _without_removed(row: LedgerRow) -> LedgerRow:
+    """The row of a trial that is there, or there again."""
+    reasons = tuple(reason for reason in row.reasons if reason != Reason.REMOVED)
+    return replace(row, reasons=reasons)
+
+
+def _confirmed(pending: Pending) -> Pending:
+    trial_id, name = _identity(pending.work.found)
+    return replace(pending, trial_id=trial_id, trial_name=name or pending.trial_name, is_known=True)
+
+
+def _identity(found: FoundTrial | None) -> tuple[str | None, str | None]:
+    """The recorded id and name of a trial; none where its result cannot be read."""
+    if found is None:
+        return None, None
+    try:
+        return read_identity(found)
+    except Exception:  # reading the whole trial tells what is wrong with it
+        return None, None
