@@ -330,3 +330,11 @@ def test_slices_of_any_size_give_the_same_numbers(
     monkeypatch.setattr("wmo_distill.stats.health.SLICE", rows)
     assert rollout_stats(frame, max_tokens=100).model_dump() == whole
     assert whole["calls_at_cap"]["numerator"] > 3
+
+
+def test_a_call_whose_ids_are_not_recorded_is_in_no_rate_of_the_cap() -> None:
+    unknown = call(0, None) | {"sampled_token_ids": None}
+    rows = [row(spans=[call(5, None), unknown, call(0, None)]), row(spans=[unknown])]
+    got = rollout_stats(frame(*rows), max_tokens=5)
+    assert (got.calls_at_cap.numerator, got.calls_at_cap.denominator) == (1, 2)
+    assert (got.records_at_cap.numerator, got.records_at_cap.denominator) == (1, 1)

@@ -64,11 +64,13 @@ def call_stats(frame: pl.LazyFrame, max_tokens: int | None) -> CallStats:
     sampled, scored = int(calls["sampled"].sum()), int(scores["scored"].sum())
     episodes = sum(with_spans)
     by_episode = dict(calls.group_by("row").agg(pl.col("sampled").sum()).iter_rows())
-    at_cap = calls.clear() if max_tokens is None else calls.filter(pl.col("sampled") >= max_tokens)
+    # How much a call sampled whose ids are not recorded is unknown: it is in no rate.
+    known = calls.drop_nulls("sampled")
+    at_cap = known.clear() if max_tokens is None else known.filter(pl.col("sampled") >= max_tokens)
     return CallStats(
-        calls=calls.height,
+        calls=known.height,
         calls_at_cap=at_cap.height,
-        records_with_calls=calls["row"].n_unique(),
+        records_with_calls=known["row"].n_unique(),
         records_at_cap=at_cap["row"].n_unique(),
         with_spans=with_spans,
         with_logprobs=[row in scored_rows for row in range(len(with_spans))],
@@ -122,7 +124,7 @@ def _queries(frame: pl.LazyFrame) -> list[pl.LazyFrame]:
         .filter(span.field("segment") == 0)
         .select(
             "row",
-            sampled=span.field("sampled_token_ids").list.len().fill_null(0).cast(pl.Int64),
+            sampled=span.field("sampled_token_ids").list.len().cast(pl.Int64),
             logprobs=span.field("sampled_logprobs"),
         )
     )
