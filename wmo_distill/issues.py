@@ -49,6 +49,10 @@ class Issue(StrEnum):
         "steps_not_recorded",
         "step directories lie here, but no result records their steps: they were not read",
     )
+    STEPS_CUT_SHORT = (
+        "steps_cut_short",
+        "the trial was ended by an exception that belongs to no recorded step",
+    )
     DIRECTORY_MISSING = "directory_missing", "a cell names a directory that is not there"
 
     # token lists

@@ -75,7 +75,8 @@ def aborted(finish_reason: str | None) -> bool | None:
 
 
 def _word(finish_reason: str) -> str:
-    word = finish_reason.strip().lower().replace("-", "_").replace(" ", "_")
+    # The text of a Python enumeration's member is "FinishReason.MAX_TOKENS".
+    word = finish_reason.strip().lower().rpartition(".")[2].replace("-", "_").replace(" ", "_")
     for prefix in _PREFIXES:
         word = word.removeprefix(prefix)
     return word

@@ -159,3 +159,9 @@ def test_advantages_of_a_group_sum_to_nothing(
     assert math.fsum(value for value in got.values() if value is not None) == pytest.approx(
         0.0, abs=1e-6
     )
+
+
+@pytest.mark.parametrize("how", list(Baseline))
+def test_rewards_whose_sum_no_float_holds_give_no_advantage(how: Baseline) -> None:
+    members = [row(name, 1.7e308) for name in "ab"] + [row("c", -1.7e308)]
+    assert set(advantages(members, advantages=how).values()) == {None}

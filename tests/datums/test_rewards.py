@@ -191,6 +191,13 @@ def cancelled_as_older_harbor_writes_it(result: Change) -> None:
     result["verifier_result"] = None
 
 
+def stopped_between_steps(result: Change) -> None:
+    """As Harbor counts types that it does not know, the trial's reward is valid."""
+    cancelled_between_steps(result)
+    result["exception_info"] = {"exception_type": "RuntimeError"}
+    result["reward_valid"] = True
+
+
 def damaged(result: Change) -> None:
     result["step_results"][1] = "torn"
 
@@ -232,6 +239,7 @@ def timed_out_and_graded(result: Change) -> None:
         (min_reward, {"one": 1.0, "two": 0.0}),
         (cancelled_between_steps, {"one": None, "two": None}),
         (cancelled_as_older_harbor_writes_it, {"one": None, "two": None}),
+        (stopped_between_steps, {"one": None, "two": None}),
         (damaged, {"one": None, "three": None}),
         (unfinished, {"one": None, "two": None, "three": None}),
         (later_invalid, {"one": None, "two": None, "three": None}),

@@ -86,7 +86,7 @@ def test_the_length_that_a_sink_recorded_reaches_every_trainer(tmp_path: Path) -
 @pytest.mark.parametrize(
     "word",
     ["length", "max_tokens", "MAX_TOKENS", "FINISH_REASON_MAX_TOKENS", "max_output_tokens",
-     "STOP_REASON_LENGTH", "Length", "model_length"],
+     "FinishReason.MAX_TOKENS", "STOP_REASON_LENGTH", "Length", "model_length"],
 )  # fmt: skip
 def test_providers_words_for_a_token_limit(word: str) -> None:
     assert cut_at_cap(word) is True

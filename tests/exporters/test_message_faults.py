@@ -172,6 +172,27 @@ class TestCompaction:
             ("user", "ask 2"), ("assistant", "what is 2?"),
         ]  # fmt: skip
 
+    @pytest.mark.parametrize(
+        ("first", "second", "head"),
+        [("four", "three, then four", "ask 2"), ("three, then four", "four", "ask 1")],
+    )
+    def test_of_answers_that_hold_others_the_longest_tell(
+        self, tmp_path: Path, first: str, second: str, head: str
+    ) -> None:
+        handoff = {"source": "user", "message": "Here are the answers: three, then four"}
+        files = trajectory(tmp_path, [USER, agent("a"), NOTE, handoff, agent("b")])
+        for number, answer in ((1, first), (2, second)):
+            summarization(tmp_path, number, "questions", *questions(str(number)))
+            summarization(tmp_path, number, "answers", USER, agent(answer))
+        assert said(chats_of(files)[1])[1] == ("user", head)
+
+    def test_the_same_answers_twice_tell_nothing(self, tmp_path: Path) -> None:
+        files = trajectory(tmp_path, [USER, agent("a"), NOTE, HANDOFF, agent("b")])
+        for number in (1, 2):
+            summarization(tmp_path, number, "questions", *questions(str(number)))
+            summarization(tmp_path, number, "answers", USER, agent("four"))
+        assert ChatFlag.HEAD_INCOMPLETE in chats_of(files)[1].flags
+
     def test_an_embedded_subagent_trajectory(self, tmp_path: Path) -> None:
         refs = [{"trajectory_id": "x-summary"}, {"trajectory_id": "x-questions"}]
         told = {**NOTE, "observation": {"results": [{"subagent_trajectory_ref": refs}]}}

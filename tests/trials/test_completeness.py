@@ -89,7 +89,9 @@ class TestSink:
         record = read(late / "jobs/j/t__late", late / "sinks")
         assert told(record) == {Issue.CALLS_BEYOND_TURNS: 2, Issue.CALL_AFTER_END: 1}
 
-    @pytest.mark.parametrize("time", ["2026-05-01T10:31:30", None, True, "x", [], 10**400, 5])
+    @pytest.mark.parametrize(
+        "time", ["2026-05-01T10:31:30", "2026-05-02", None, True, "x", [], 10**400, 5]
+    )
     def test_a_time_that_says_nothing(self, late: Path, time: Any) -> None:
         edit(late / "jobs/j/t__late/result.json", **{"agent_result.metadata.n_episodes": 4})
         rewrite(
@@ -116,6 +118,8 @@ class TestSink:
         [
             ({"summarization_count": 1}, {}, 0),
             ({}, {"finish_reason": "length"}, 0),
+            ({}, {"finish_reason": "MAX_TOKENS"}, 0),
+            ({}, {"finish_reason": "max_output_tokens"}, 0),
             ({"n_episodes": 3}, {}, 1),
             ({"n_episodes": 5}, {}, 0),
             ({"n_episodes": None}, {}, 0),
@@ -135,6 +139,34 @@ class TestSink:
         assert told(read(late / "jobs/j/t__late", late / "sinks")) == (
             {Issue.CALLS_BEYOND_TURNS: left} if left else {}
         )
+
+    def test_the_calls_of_a_summary_that_no_counter_tells(self, late: Path) -> None:
+        trial = late / "jobs/j/t__late"
+        edit(trial / "result.json", agent_execution=None)
+        trajectory = trial / "agent/trajectory.json"
+        document = json.loads(trajectory.read_text())
+        note = {"source": "system", "message": "Performed context summarization and handoff."}
+        last = max(k for k, s in enumerate(document["steps"]) if s["source"] == "agent")
+        edit(trajectory, steps=[*document["steps"][:last], note, *document["steps"][last:]])
+        assert told(read(trial, late / "sinks")) == {}
+
+    def test_a_step_that_the_harness_made_is_no_turn(self, tmp_path: Path) -> None:
+        trial = Path(shutil.copytree(LATE / "jobs/j/t__late", tmp_path / "t__late"))
+        document = json.loads((trial / "agent/trajectory.json").read_text())
+        made = {"source": "agent", "message": "Analysis: dispatched", "llm_call_count": 0}
+        details = [
+            {
+                "prompt_token_ids": [[1], [1, 2, 3]],
+                "completion_token_ids": [[2], [4]],
+                "logprobs": [[-0.5], [-0.25]],
+            }
+        ]
+        edit(trial / "result.json", **{"agent_result.rollout_details": details})
+        before = read(trial)
+        edit(trial / "agent/trajectory.json", steps=[*document["steps"], made])
+        after = read(trial)
+        assert told(after) == {}
+        assert (after.stop_reason, after.issues) == (before.stop_reason, before.issues)
 
     def test_a_prompt_that_was_sent_twice(self, late: Path) -> None:
         edit(late / "jobs/j/t__late/result.json", agent_execution=None)

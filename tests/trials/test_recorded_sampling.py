@@ -52,6 +52,26 @@ class TestVarying:
                 assert row["issues"].count("sampling_varies") == len(varying)
                 assert row["issues"].count("declared_conflict") == len(varying & set(declare))
 
+    def test_the_modes_of_vllm(self, tmp_path: Path) -> None:
+        """A sink may say them in vLLM's words; two that differ are not filled in either."""
+        name = "t__vv"
+        shutil.copytree(VARYING / "sinks", tmp_path / "sinks")
+        sink = tmp_path / f"sinks/{name}.jsonl"
+        lines = [json.loads(line) for line in sink.read_text().splitlines()]
+        declare = parse_declare(["logprob_mode=raw"])
+        for words, mode in (
+            (["processed_logprobs"] * 2, LogprobMode.PROCESSED),
+            (["raw_logprobs", "processed_logprobs"], LogprobMode.UNKNOWN),
+        ):
+            said = [x | {"logprob_mode": w} for x, w in zip(lines, words, strict=True)]
+            sink.write_text("".join(json.dumps(x) + "\n" for x in said))
+            out = tmp_path / mode
+            out.mkdir()
+            rows = built(out, VARYING / "jobs", sinks=tmp_path / "sinks", declare=declare)
+            row = rows.filter(pl.col("trial_name") == name).row(0, named=True)
+            assert row["logprob_mode"] == mode
+            assert "sampling_damaged" not in row["issues"]
+
     def test_values_of_a_sink(self, tmp_path: Path) -> None:
         lines = [
             {"temperature": 1, "top_k": True, "train_step": None, "tokenizer": [1]},

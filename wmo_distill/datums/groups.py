@@ -64,8 +64,11 @@ def _of_group(
         if (one := chosen[episode]).reward is not None and one.measured
     }
     values = list(rewards.values())
-    mean = fmean(values) if values else None
-    std = stdev(values) if len(values) > 1 else None
+    try:
+        mean = fmean(values) if values else None
+        std = stdev(values) if len(values) > 1 else None
+    except OverflowError:  # near the largest float64: no advantage is a number
+        mean = std = None
     constant = mean is not None and (std is None or _is_rounding(std, mean))
     dropped = len(values) < options.min_group or (options.drop_constant and constant)
     for episode in members:

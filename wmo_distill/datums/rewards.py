@@ -32,7 +32,7 @@ COLUMNS = (
     "issues",
 )
 
-_STEPS_MISSING = frozenset({Issue.STEP_DAMAGED, Issue.RESULT_UNFINISHED})
+_STEPS_MISSING = frozenset({Issue.STEP_DAMAGED, Issue.STEPS_CUT_SHORT, Issue.RESULT_UNFINISHED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ def read_questions(
     """The questions of the compaction that the step `note` tells of; None if they are not recorded.
 
     They are in the trajectory that `note` refers to: a file of the directory, or one embedded in
-    the document. Without a reference it is that whose answers stand in the `handoff` message.
+    the document. Without a reference it is that whose answers stand in the `handoff` message:
+    of several the one with the longest answers, and none where two have the same.
     """
     references = [ref for ref in _references(note) if _names_questions(ref)]
     if references:
@@ -36,6 +37,7 @@ def read_questions(
             if (found := _exchange(steps)) is not None:
                 return found
         return None
+    matching: list[tuple[int, str]] = []
     for name in files.names(agent_dir):
         match = _ANSWERS.fullmatch(name)
         if match is None:
@@ -43,10 +45,13 @@ def read_questions(
         answered = _exchange(_file_steps(files, f"{agent_dir}/{name}"))
         text = message_text(answered[1].get("message"))[0] if answered else ""
         if text and text in handoff:
-            number = match[1]
-            asked = f"{agent_dir}/trajectory.summarization-{number}{_QUESTIONS}.json"
-            return _exchange(_file_steps(files, asked))
-    return None
+            matching.append((len(text), match[1]))
+    longest = max((length for length, _ in matching), default=0)
+    numbers = [number for length, number in matching if length == longest]
+    if len(numbers) != 1:
+        return None
+    asked = f"{agent_dir}/trajectory.summarization-{numbers[0]}{_QUESTIONS}.json"
+    return _exchange(_file_steps(files, asked))
 
 
 def _references(note: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -15,7 +15,12 @@ from wmo_distill.sources.tool_calls import (
     recorded_id,
     recorded_ids,
 )
-from wmo_distill.sources.trajectory import message_text, starts_anew, trajectory_documents
+from wmo_distill.sources.trajectory import (
+    is_dispatched,
+    message_text,
+    starts_anew,
+    trajectory_documents,
+)
 
 Message = dict[str, Any]
 
@@ -278,9 +283,9 @@ def _is_other(part: Any) -> bool:
 
 def _not_sampled(step: Mapping[str, Any], text: str) -> bool:
     """Whether no model wrote this reply: ATIF's `llm_call_count` is 0, or it is a stand-in."""
-    count = step.get("llm_call_count")
-    if isinstance(count, int | float) and not isinstance(count, bool):
-        return count == 0
+    dispatched = is_dispatched(step)
+    if dispatched is not None:
+        return dispatched
     metrics = step.get("metrics")
     spent = metrics.get("completion_tokens") if isinstance(metrics, dict) else None
     return text.startswith(_FALLBACK_REPLY) and not spent

@@ -87,7 +87,9 @@ def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) 
             text, has_image = message_text(step.get("message"))
             images |= has_image
             if step.get("source") == "agent":
-                steps.append(_agent_step(step, text, raw, _parser(document)))
+                turn = _agent_step(step, text, raw, _parser(document))
+                if turn.has_ids or not is_dispatched(step):
+                    steps.append(turn)
             elif starts_anew(step, text):
                 compactions.append(len(steps))
     if images:
@@ -274,6 +276,13 @@ def _has_tool_calls(document: Mapping[str, Any]) -> bool:
         and step.get("tool_calls") is not None
         for step in document["steps"]
     )
+
+
+def is_dispatched(step: Mapping[str, Any]) -> bool | None:
+    """Whether the harness made this step without a model; None where ATIF's count is missing."""
+    count = step.get("llm_call_count")
+    number = isinstance(count, int | float) and not isinstance(count, bool)
+    return count == 0 if number else None
 
 
 def starts_anew(step: Mapping[str, Any], text: str) -> bool:

@@ -12,9 +12,11 @@ from itertools import pairwise
 from typing import Any
 
 from wmo_distill.issues import Issue
+from wmo_distill.predicates import cut_at_cap
 from wmo_distill.records import Completeness, SpanSource
 from wmo_distill.sources.sink import SinkCall
 from wmo_distill.sources.trajectory import AgentStep
+from wmo_distill.trials.ending import recorded_time
 from wmo_distill.trials.spans import Spans
 from wmo_distill.trials.values import at
 
@@ -28,7 +30,6 @@ _TIME_KEYS = (
 )  # fmt: skip
 _EPOCH = (10**9, 10**11)
 """Seconds from 2001 to 5138."""
-_CUT_OFF = ("length", "max_tokens")
 # A call of the main chat is not in the spans, or its answer is not: what the policy wrote there
 # is context in later prompts. `call_without_evidence` costs a whole chat and leaves none.
 _HOLES = frozenset((
@@ -77,10 +78,13 @@ def account_of(evidence: CallEvidence) -> CallAccount:
     return CallAccount(verdict, lost, tuple(issues))
 
 
-def summaries_of(agent_result: Any) -> int:
-    """How many compactions the harness began, those that failed among them."""
+def summaries_of(agent_result: Any, seen: int = 0) -> int:
+    """How many compactions the harness began, those that failed among them.
+
+    Not every version counts them: at least those that the trajectory shows, `seen`.
+    """
     recorded = at(agent_result, "metadata", "summarization_count")
-    return recorded if type(recorded) is int and recorded > 0 else 0
+    return max(seen, recorded if type(recorded) is int else 0)
 
 
 def requests_of(agent_result: Any) -> int | None:
@@ -136,7 +140,7 @@ def _beyond(evidence: CallEvidence) -> int:
     if evidence.spans.source is not SpanSource.SINK:
         return max(0, evidence.spans.main_calls - n)
     calls = evidence.sink_calls
-    again = sum(call.finish_reason in _CUT_OFF for call in calls) + _repeated(calls)
+    again = sum(cut_at_cap(call.finish_reason) is True for call in calls) + _repeated(calls)
     return max(0, len(calls) - again - n - _CALLS_PER_SUMMARY * evidence.summaries)
 
 
@@ -180,10 +184,7 @@ def _time_of(recorded: Any) -> datetime | None:
 def _time(value: Any) -> datetime | None:
     """An ISO 8601 time, or seconds, milli-, micro- or nanoseconds since 1970."""
     if isinstance(value, str):
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            return None
+        return recorded_time(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     for scale in (1, 1000, 1_000_000, 1_000_000_000):

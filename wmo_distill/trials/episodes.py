@@ -1,5 +1,6 @@
 """Which episodes a trial holds, and where each one's evidence lies."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,8 +89,7 @@ def episode_places(trial: TrialDocuments) -> list[EpisodePlace]:
         name = name if isinstance(name, str) and name else None
         root = step_root(name)
         exceptions = [step.get("exception_info")]
-        interrupted = not step.get("exception_info") and step.get("verifier_result") is None
-        if interrupted and index == len(recorded) - 1:
+        if _is_interrupted(step) and index == len(recorded) - 1:
             exceptions.append(at(result, "exception_info"))
             if not trial.files.is_dir(f"{root}/agent") and trial.files.is_dir("agent"):
                 root = ""
@@ -109,6 +109,20 @@ def place_issues(trial: TrialDocuments, episode: EpisodePlace) -> list[Issue]:
             issues.append(Issue.AGENT_RESULT_BESIDE_STEPS)
     elif steps is not None:
         issues.append(Issue.STEP_DAMAGED)
+    if episode.step_index is not None and _cut_short(trial.result):
+        issues.append(Issue.STEPS_CUT_SHORT)
     if episode.step_index is None and trial.files.is_dir("steps"):
         issues.append(Issue.STEPS_NOT_RECORDED)
     return issues
+
+
+def _is_interrupted(step: Mapping[str, Any]) -> bool:
+    """Whether the trial's exception belongs to this step, if it is the last."""
+    return not step.get("exception_info") and step.get("verifier_result") is None
+
+
+def _cut_short(result: Any) -> bool:
+    """Whether an exception ended the trial between two steps, or after the last recorded one."""
+    raised = at(result, "exception_info", "exception_type")
+    recorded = [step for step in at(result, "step_results") or () if isinstance(step, dict)]
+    return isinstance(raised, str) and bool(recorded) and not _is_interrupted(recorded[-1])

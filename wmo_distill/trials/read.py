@@ -162,7 +162,7 @@ def _read_episode(
             steps=trajectory.steps,
             sink_calls=() if sink is None or spans is own else sink.calls,
             n_episodes=evidence.n_episodes,
-            summaries=summaries_of(agent_result),
+            summaries=summaries_of(agent_result, len(trajectory.compactions)),
             requests=requests_of(agent_result),
             phase=at(recorded, "agent_execution"),
         )

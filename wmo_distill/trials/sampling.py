@@ -110,8 +110,7 @@ def _recorded(name: str, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """What arguments record under a column's name; vLLM has one of its own for the mode."""
     records = [(arguments[name],)] if name in arguments else []
     if name == "logprob_mode" and "logprobs_mode" in arguments:
-        mode = arguments["logprobs_mode"]
-        records.append((_SERVER_MODES.get(mode, mode) if isinstance(mode, str) else mode,))
+        records.append((arguments["logprobs_mode"],))
     return records
 
 
@@ -179,6 +178,7 @@ def _typed(name: str, value: Any, values: Values) -> Any:
     text = values.text(value) or None
     if name != "logprob_mode" or text is None:
         return text
+    text = _SERVER_MODES.get(text, text)
     if text not in (*LogprobMode, _LOGITS):
         values.issues.append(Issue.VALUE_DAMAGED)
         return None
