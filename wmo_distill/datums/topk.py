@@ -14,6 +14,11 @@ Candidates = Sequence[tuple[int, float]]
 """(token id, log-probability) of the teacher's likeliest tokens at one position."""
 
 
+# What bfloat16 makes of a log-probability of -12 is off by up to 0.03: servers list the realised
+# token beside the likeliest ones, at times rounded in another way.
+_SAME = 0.05
+
+
 class TopkStats(BaseModel):
     """Loss and context tokens are those of the source datums that were kept."""
 
@@ -33,8 +38,8 @@ def build_topk_ce_datums(
 
     Copy r takes the candidate of rank r at every loss position, weighted by the softmax over
     those given; a missing rank is the realised token at weight 0, as is every other position.
-    A pair that is listed twice is one candidate: [(7, -0.5), (7, -0.5), (8, -1.0)] are the two
-    of [(7, -0.5), (8, -1.0)]. An id with two log-probabilities stands for two outcomes of the
+    An id that is listed twice is one candidate, also where rounding makes the second value another
+    (by at most 0.05). An id with two log-probabilities that differ by more stands for two outcomes of the
     teacher, such as tokens of another tokenizer: their probabilities add up. A row without one
     candidate above `IMPLAUSIBLE_LOGPROB` at a loss position does not fit.
     ValueError for k < 1, another number of rows than of datums, or more than k candidates.
@@ -72,8 +77,7 @@ def _copies(datum: TrainDatum, row: Sequence[Candidates | None], k: int) -> list
     ids = np.tile(datum.token_ids, (k, 1))
     weights = np.zeros((k, n), np.float64)
     for at in np.flatnonzero(datum.loss_mask).tolist():
-        distinct = {(token, float(logprob)) for token, logprob in row[at] or ()}
-        ranked = sorted(distinct, key=lambda candidate: (-candidate[1], candidate[0]))
+        ranked = _distinct(row[at] or ())
         shares = _softmax([logprob for _, logprob in ranked])
         if not shares:
             return None
@@ -81,6 +85,23 @@ def _copies(datum: TrainDatum, row: Sequence[Candidates | None], k: int) -> list
             ids[rank, at] = token
             weights[rank, at] = share
     return [replace(datum, target_ids=ids[r], target_weights=weights[r]) for r in range(k)]
+
+
+def _distinct(candidates: Candidates) -> list[tuple[int, float]]:
+    """The likeliest first, without one that repeats an id at the same log-probability.
+
+    [(7, -0.5), (7, -0.5001), (8, -1.0)] are [(7, -0.5), (8, -1.0)].
+    """
+    ranked = sorted(
+        {(token, float(logprob)) for token, logprob in candidates}, key=lambda c: (-c[1], c[0])
+    )
+    kept: list[tuple[int, float]] = []
+    last: dict[int, float] = {}
+    for token, logprob in ranked:
+        if token not in last or not last[token] - logprob <= _SAME:
+            kept.append((token, logprob))
+            last[token] = logprob
+    return kept
 
 
 def _softmax(logprobs: Sequence[float]) -> list[float]:
