@@ -1,38 +1,30 @@
 """What directories of trials hold, told before a build: a sample is read, the rest is counted."""
 
 import os
-import re
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.advice import Advice, Needs, advise
 from wmo_distill.engines.local import usable_cores
-from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import LogprobMode, StopReason, TrialRecord
+from wmo_distill.setups import NOT_RECORDED, Setup, setup_of
 from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.discovery import FoundTrial, discover
-from wmo_distill.sources.documents import known_version
 from wmo_distill.sources.state import trial_state
 from wmo_distill.stats.rollout import SPANLESS_REASONS
-from wmo_distill.trials.agents import AgentKind, agent_kind
+from wmo_distill.trials.agents import AgentKind
 from wmo_distill.trials.read import read_trial_dir
-from wmo_distill.trials.values import at
 
 SAMPLE_TRIALS = 64
 SAMPLE_BYTES = 256_000_000
-NOT_RECORDED = "not recorded"
 NO_MODEL = "no model was sampled"
-
-_ATIF = re.compile(rb'"schema_version"\s*:\s*"(ATIF-v[0-9.]{1,8})"')
 
 
 class Sample(BaseModel):
@@ -77,25 +69,12 @@ class Diagnosis(BaseModel):
     shard_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a trial's own config says of how it was run; nothing of this needs its result."""
-
-    harbor: str
-    agent: str
-    model: str
-    collects: bool | None
-    """None where no config can be read."""
-    kind: AgentKind
-    job_id: str | None = None
-
-
 def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
     """Look at every trial's config and read a sample of the trials; UsageError for a bad PATH."""
     found = discover(paths)
     sizes = [trial_state(trial).bytes for trial in found.trials]
     versions: dict[Path, str | None] = {}
-    setups = [_setup(trial, versions) for trial in found.trials]
+    setups = [setup_of(trial, versions) for trial in found.trials]
     chosen = choose(sizes)
     began = time.perf_counter()
     read = [read_trial_dir(found.trials[index], BuildOptions()).records for index in chosen]
@@ -149,48 +128,6 @@ def _written_bytes(records: Iterable[TrialRecord]) -> int:
             for record in records:
                 part.write(record)
         return part.info.bytes
-
-
-def _setup(trial: FoundTrial, versions: dict[Path, str | None]) -> Setup:
-    files = TrialFiles(trial.root)
-    config = files.read_json("config.json")
-    if not known_version(config):
-        config = Absent.UNREADABLE
-    job = trial.root.parent
-    if trial.job is not None and job not in versions:
-        versions[job] = _locked_version(TrialFiles(job))
-    version = versions.get(job) or _locked_version(files) or _atif_version(files)
-    collects = at(config, "agent", "kwargs", "collect_rollout_details")
-    return Setup(
-        harbor=version or NOT_RECORDED,
-        agent=_name(at(config, "agent", "name")) or _name(at(config, "agent", "import_path")),
-        model=_name(at(config, "agent", "model_name")),
-        collects=collects is True if isinstance(config, dict) else None,
-        kind=agent_kind(config),
-        job_id=None if trial.served is None else _name(at(config, "job_id")),
-    )
-
-
-def _locked_version(files: TrialFiles) -> str | None:
-    version = at(files.read_json("lock.json"), "harbor", "version")
-    return version if isinstance(version, str) and version else None
-
-
-def _atif_version(files: TrialFiles) -> str | None:
-    """The version of the trajectory's format, which tells the age of a Harbor without a lock."""
-    steps = [f"steps/{name}/agent" for name in files.names("steps")]
-    for directory in ("agent", *steps):
-        opened = files.open(f"{directory}/trajectory.json")
-        if isinstance(opened, Absent):
-            continue
-        with opened:
-            try:
-                match = _ATIF.search(opened.read(4096) or b"")
-            except OSError:
-                match = None
-        if match:
-            return f"no lock ({match[1].decode()})"
-    return None
 
 
 def _sample(
@@ -308,10 +245,6 @@ def _needs(
 
 def _all(read: Iterable[tuple[TrialRecord, ...]]) -> list[TrialRecord]:
     return [record for trial in read for record in trial]
-
-
-def _name(value: Any) -> str:
-    return value if isinstance(value, str) and value else NOT_RECORDED
 
 
 def _counted(values: Iterable[str]) -> dict[str, int]:

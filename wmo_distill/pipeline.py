@@ -21,7 +21,8 @@ from wmo_distill.shards.manifest import LedgerTotals, PartInfo
 from wmo_distill.shards.reading import Limits, Reading
 from wmo_distill.shards.roster import Roster
 from wmo_distill.shards.staging import drop_unnamed, recover, staging
-from wmo_distill.sources.discovery import Found, discover, places_of
+from wmo_distill.sources.discovery import Found, discover
+from wmo_distill.sources.places import places_of
 from wmo_distill.sources.state import unused_sinks
 from wmo_distill.summary import Summary
 from wmo_distill.trials.cells import load_cells

@@ -34,6 +34,7 @@ ORDER = (
     "report",
     "summary",
     "advice",
+    "setups",
     "doctor",
     "pipeline",
     "cli",

@@ -1,14 +1,14 @@
 """Which directories below the PATHs are trials, and which job each belongs to."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wmo_distill.errors import UsageError
 from wmo_distill.files import Absent, TrialFiles, path_text, text_path
 from wmo_distill.sources.documents import known_version, read_result
 from wmo_distill.sources.head import Head, head_from, read_head
+from wmo_distill.sources.places import common_parent, outermost, path_below, places_of, relative
 from wmo_distill.sources.serve import data_directory, read_retries, rollout_id
 
 _AGENT_FILES = ("wmo-run.json", "terminus_2.pane", "recording.cast")
@@ -74,11 +74,6 @@ class Found:
         )
 
 
-def path_below(path: str, above: str) -> bool:
-    """Whether a relative path is, or lies below, another."""
-    return above == "." or path == above or path.startswith(above + "/")
-
-
 def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None) -> Found:
     """Find the trials below the PATHs; `parent` stands in for their deepest common parent.
 
@@ -88,17 +83,10 @@ def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None
     base = common_parent(places) if parent is None else parent
     names = tuple(dict.fromkeys(relative(place, base) for place in places))
     walk = _Walk(base)
-    for root in _outermost(places):
+    for root in outermost(places):
         walk.search(root)
     ordered = sorted(walk.trials.values(), key=lambda trial: trial.sort_key)
     return Found(base, tuple(ordered), names, tuple(sorted(walk.unlisted)))
-
-
-def places_of(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The PATHs, absolute; UsageError for one that is no readable directory."""
-    if not paths:
-        raise UsageError("PATH: expected at least one directory of trials, found none; name one")
-    return [_place(path) for path in paths]
 
 
 def found_at(root: Path, parent: Path) -> FoundTrial:
@@ -123,57 +111,6 @@ def found_again(path: str, parent: Path, inputs: Sequence[str]) -> FoundTrial | 
         if (trial := walk.descend(parent / text_path(above), real)) is not None:
             return trial
     return None
-
-
-def common_parent(places: Sequence[Path]) -> Path:
-    """The deepest directory that holds every PATH; for one PATH its parent."""
-    return Path(os.path.commonpath([place.parent for place in places]))
-
-
-def relative(place: Path, parent: Path) -> str:
-    """A place below the parent as POSIX text; UsageError where it lies outside."""
-    for spelled in (os.fspath, os.path.realpath):
-        try:
-            below = Path(spelled(place)).relative_to(spelled(parent))
-        except ValueError:
-            continue
-        return path_text(below.as_posix())
-    raise UsageError(
-        f"{place}: expected a PATH below {parent}, the parent of the dataset's first build, found "
-        "one outside it; build into another directory, or all PATHs again with --fresh"
-    )
-
-
-def _place(path: str | os.PathLike[str]) -> Path:
-    """An absolute PATH, links in it as given."""
-    given = Path(path)
-    # `..` behind a link leads elsewhere than its text says.
-    place = Path(os.path.realpath(given)) if ".." in given.parts else given.absolute()
-    try:
-        if not place.is_dir():
-            kind = "no directory" if os.path.lexists(place) else "nothing there"
-            raise UsageError(
-                f"{given}: expected a directory of trials, jobs, or one trial, found {kind}; "
-                "check the PATH"
-            )
-        os.scandir(place).close()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(
-            f"{given}: expected a directory that can be listed, found: {reason}; "
-            "check the PATH and its permissions"
-        ) from None
-    return place
-
-
-def _outermost(places: Sequence[Path]) -> Iterator[Path]:
-    """The PATHs that lie below no other, each once, so that no trial is found twice."""
-    kept: list[str] = []
-    for place in sorted(places, key=lambda p: (len(os.path.realpath(p)), os.fsencode(p))):
-        real = os.path.realpath(place)
-        if not any(Path(real).is_relative_to(above) for above in kept):
-            kept.append(real)
-            yield place
 
 
 @dataclass(slots=True)
