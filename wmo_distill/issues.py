@@ -237,6 +237,6 @@ class Issue(StrEnum):
 
 
 def meanings_table() -> str:
-    """The codes and meanings as a Markdown table, notes marked; the README holds it."""
+    """The codes and meanings as a Markdown table, notes marked; docs/records.md holds it."""
     rows = [f"| `{issue.value}` | {issue.meaning}{' (note)' * issue.note} |" for issue in Issue]
     return "\n".join(["| code | meaning |", "| --- | --- |", *rows])

@@ -76,7 +76,7 @@ def questions(text: str) -> list[dict[str, Any]]:
 
 
 def test_the_readme_says_what_each_flag_means() -> None:
-    text = (FIXTURES.parent / "README.md").read_text()
+    text = (FIXTURES.parent / "docs/training.md").read_text()
     table = text.split("| flag | what of the chat")[1].split("\n\n")[0]
     assert [line.split("`")[1] for line in table.splitlines()[2:]] == list(ChatFlag)
 

@@ -1,4 +1,4 @@
-"""The README is true: its examples run, and its tables are those of the code.
+"""README and docs are true: their examples run, and their tables are those of the code.
 
 `[...]` in an example stands for lines that are left out.
 """
@@ -30,7 +30,11 @@ from wmo_distill.scorers.verdict import Verdict
 from wmo_distill.shards.schema import COLUMNS, SCHEMA, Group
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+FILES = [ROOT / "README.md"] + [
+    ROOT / "docs" / f"{name}.md" for name in ("cli", "records", "training", "benchmarks", "design")
+]
+# In the order in which a reader follows the examples; trainers.md has tests of its own.
+README = "\n".join(file.read_text() for file in FILES)
 
 
 def blocks(language: str) -> list[str]:
@@ -41,7 +45,7 @@ def blocks(language: str) -> list[str]:
 def table_below(heading: str, header: str = "|") -> list[list[str]]:
     """The cells of the first table after a line that starts so, whose first line starts so."""
     _, found, rest = README.partition(f"\n{heading}")
-    assert found, f"no {heading!r} in the README"
+    assert found, f"no {heading!r} in README or docs"
     _, found, rest = rest.partition(f"\n{header}")
     assert found, f"no table below {heading!r}"
     rest = header + rest
@@ -276,5 +280,14 @@ def test_the_file_tree_is_the_checkout_s() -> None:
 
 
 def test_no_link_leads_nowhere() -> None:
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
+    for file in (*FILES, ROOT / "docs" / "trainers.md", ROOT / "CHANGELOG.md"):
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", file.read_text()):
+            assert (file.parent / target).exists(), f"{file.name}: {target}"
+
+
+def test_the_readme_is_a_front_door() -> None:
+    """It is short, and leads to every page."""
+    front = FILES[0].read_text()
+    assert front.count("\n") <= 150
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f"(docs/{page.name})" in front

@@ -61,7 +61,7 @@ def _options(
 
 
 def main() -> NoReturn:
-    """Run the command; its exit code tells what happened (see the README)."""
+    """Run the command; its exit code tells what happened (see docs/cli.md)."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal's encoding cannot hold must not end the command.
         sys.stdout.reconfigure(errors="backslashreplace")

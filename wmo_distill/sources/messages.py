@@ -29,7 +29,7 @@ _FALLBACK_REPLY = "Technical difficulties"
 
 
 class ChatFlag(StrEnum):
-    """What of a chat is not as the model had it; each in README, section For a trainer."""
+    """What of a chat is not as the model had it; docs/training.md says more of each."""
 
     HEAD_INCOMPLETE = "head_incomplete"
     CONTINUATION_MISSING = "continuation_missing"
