@@ -14,6 +14,7 @@ from wmo_distill.datums.dataset import DatumRow, rows_of
 from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.exporters.epochs import Numbers
+from wmo_distill.shards.part import open_part
 
 _T = TypeVar("_T")
 
@@ -105,16 +106,12 @@ def _groups(file: pq.ParquetFile) -> tuple[int, ...]:
 
 def _of_file(path: Path, read: Callable[[pq.ParquetFile], _T]) -> _T:
     try:
-        with pq.ParquetFile(path) as file:
+        with open_part(path) as file:
             return read(file)
-    except FileNotFoundError:
-        raise _rebuilt(path) from None
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        found = str(error).partition("\n")[0]
-        raise DistillError(
-            f"{path}: expected a part as the manifest beside it says, found: {found}; "
-            "see what else is wrong with `wmo-distill verify`, and build again with --fresh"
-        ) from error
+    except DistillError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise _rebuilt(path) from None
+        raise
 
 
 def _rebuilt(path: Path) -> DistillError:
