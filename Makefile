@@ -35,7 +35,7 @@ AREAL = areal==1.0.4
 AREAL_IMPORTS = aiofiles colorlog einops flask lark numba openai pybase64 swanlab tabulate tenacity \
 	tensorboardX trackio uvloop
 
-.PHONY: help demo test test-trainers shards train-demo bench fuzz clean
+.PHONY: help demo test test-trainers shards train-demo bench fuzz docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -46,7 +46,11 @@ help:
 	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
 	@echo "make fuzz                    every property test with random examples, for hours (FUZZ_EXAMPLES=20000)"
+	@echo "make docs                    the parts of docs/ that are made from the code"
 	@echo "make clean                   remove the virtual environments and demo/"
+
+docs: $(VENV)/dev
+	@cd $(HERE) && $(VENV)/bin/python -m tests.project.generated
 
 demo: $(VENV)/run
 	@cd $(HERE) && $(DISTILL) build fixtures/trials -o $(DEMO)

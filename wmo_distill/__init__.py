@@ -22,27 +22,31 @@ if TYPE_CHECKING:
     from wmo_distill.exporters.run import export_datums as export_datums
     from wmo_distill.issues import Issue as Issue
     from wmo_distill.options import BuildOptions as BuildOptions
-    from wmo_distill.pipeline import build as build
+    from wmo_distill.pipeline.build import build as build
+    from wmo_distill.pipeline.summary import Summary as Summary
     from wmo_distill.records import Completion as Completion
     from wmo_distill.records import GradedTests as GradedTests
     from wmo_distill.records import ScoreCell as ScoreCell
     from wmo_distill.records import StopReason as StopReason
     from wmo_distill.records import TrialRecord as TrialRecord
-    from wmo_distill.reference import (
+    from wmo_distill.reference.entry_points import (
         assemble_harbor_trial_records as assemble_harbor_trial_records,
     )
-    from wmo_distill.reference import assemble_trial_records as assemble_trial_records
-    from wmo_distill.reference import load_trial_rollout_spans as load_trial_rollout_spans
-    from wmo_distill.reference import load_trial_spans as load_trial_spans
-    from wmo_distill.reference import read_terminus_stop_reason as read_terminus_stop_reason
-    from wmo_distill.reference import read_trial_stop_reason as read_trial_stop_reason
+    from wmo_distill.reference.entry_points import assemble_trial_records as assemble_trial_records
+    from wmo_distill.reference.entry_points import (
+        load_trial_rollout_spans as load_trial_rollout_spans,
+    )
+    from wmo_distill.reference.entry_points import load_trial_spans as load_trial_spans
+    from wmo_distill.reference.entry_points import (
+        read_terminus_stop_reason as read_terminus_stop_reason,
+    )
+    from wmo_distill.reference.entry_points import read_trial_stop_reason as read_trial_stop_reason
     from wmo_distill.scorers.cache import ScoreCache as ScoreCache
     from wmo_distill.scorers.check import check_logprobs as check_logprobs
     from wmo_distill.scorers.run import score_datums as score_datums
     from wmo_distill.shards.scan import iter_records as iter_records
     from wmo_distill.shards.scan import scan as scan
     from wmo_distill.shards.verify import verify as verify
-    from wmo_distill.summary import Summary as Summary
     from wmo_distill.tokens import TokenSpan as TokenSpan
     from wmo_distill.trial import read_trial as read_trial
 
@@ -62,9 +66,9 @@ _HOMES = {
     "exporters.run": ("export_datums",),
     "issues": ("Issue",),
     "options": ("BuildOptions",),
-    "pipeline": ("build",),
+    "pipeline.build": ("build",),
     "records": ("Completion", "GradedTests", "ScoreCell", "StopReason", "TrialRecord"),
-    "reference": (
+    "reference.entry_points": (
         "assemble_harbor_trial_records",
         "assemble_trial_records",
         "load_trial_rollout_spans",
@@ -77,7 +81,7 @@ _HOMES = {
     "scorers.run": ("score_datums",),
     "shards.scan": ("iter_records", "scan"),
     "shards.verify": ("verify",),
-    "summary": ("Summary",),
+    "pipeline.summary": ("Summary",),
     "tokens": ("TokenSpan",),
     "trial": ("read_trial",),
 }

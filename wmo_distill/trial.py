@@ -6,7 +6,7 @@ from pathlib import Path
 from wmo_distill.errors import UsageError
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import TrialRecord
-from wmo_distill.sources.discovery import found_at
+from wmo_distill.sources.harbor.discovery import found_at
 from wmo_distill.trials.read import read_trial_dir
 
 

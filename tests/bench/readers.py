@@ -23,7 +23,7 @@ FIXTURE = Path(__file__).parents[2] / "fixtures/trials/01-solved"
 
 def ours() -> Reader:
     from wmo_distill.files import TrialFiles
-    from wmo_distill.sources.documents import read_result
+    from wmo_distill.sources.harbor.documents import read_result
     from wmo_distill.trials.spans import episode_spans
     from wmo_distill.trials.witness import Witness
 
@@ -35,7 +35,7 @@ def ours() -> Reader:
 
 
 def ours_without_simdjson() -> Reader:
-    from wmo_distill.sources import numbers
+    from wmo_distill.tokenjson import numbers
 
     numbers.simdjson = None
     return ours()
@@ -140,7 +140,7 @@ WAYS: dict[str, Callable[[], Reader]] = {
 
 def build(paths: list[Path], workers: int) -> dict[str, Any]:
     """The whole command, with Parquet."""
-    from wmo_distill.pipeline import build as run
+    from wmo_distill.pipeline.build import build as run
 
     with tempfile.TemporaryDirectory() as out:
         # What pyarrow imports when it is first used is no part of the work.

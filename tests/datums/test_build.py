@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.proof.chats import dataset
-from wmo_distill import reference
 from wmo_distill.cli.app import app
 from wmo_distill.datums.build import build_datums
 from wmo_distill.datums.datum import BreakCause, DatumStats, Drop, TrainDatum
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.records import Completeness, ScoreCell, TrialRecord
+from wmo_distill.reference import entry_points as reference
 from wmo_distill.tokens import TokenSpan
 
 CASES = Path(__file__).parents[2] / "fixtures/cases"

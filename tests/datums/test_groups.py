@@ -14,7 +14,7 @@ from wmo_distill.datums.groups import episode_groups
 from wmo_distill.datums.options import Baseline, DatumOptions, RewardOf
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.options import BuildOptions
-from wmo_distill.pipeline import build
+from wmo_distill.pipeline.build import build
 
 
 def row(name: str, reward: float | None, **more: Any) -> dict[str, Any]:

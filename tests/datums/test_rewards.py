@@ -20,7 +20,7 @@ from wmo_distill.datums.verify import verify_datums
 from wmo_distill.exporters.registry import TARGETS
 from wmo_distill.exporters.run import export_datums
 from wmo_distill.options import BuildOptions
-from wmo_distill.pipeline import build
+from wmo_distill.pipeline.build import build
 from wmo_distill.shards.scan import iter_records, scan
 from wmo_distill.stats.rollout import rollout_stats
 

@@ -19,7 +19,7 @@ from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.errors import UsageError
-from wmo_distill.pipeline import build
+from wmo_distill.pipeline.build import build
 from wmo_distill.records import StopReason
 from wmo_distill.shards.scan import iter_records
 

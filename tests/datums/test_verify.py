@@ -18,7 +18,7 @@ from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.datums.verify import verify_datums
 from wmo_distill.errors import UsageError
 from wmo_distill.files import file_sha256
-from wmo_distill.pipeline import build
+from wmo_distill.pipeline.build import build
 
 TRIALS = Path(__file__).parents[2] / "fixtures/trials"
 Rows = list[dict[str, Any]]

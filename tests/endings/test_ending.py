@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from wmo_distill.files import Absent
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, StopReason
+from wmo_distill.sources.harbor.trajectory import AgentStep, Trajectory
 from wmo_distill.sources.run_trace import RunTrace
-from wmo_distill.sources.trajectory import AgentStep, Trajectory
 from wmo_distill.trials.ending import (
     Ending,
     EpisodeEvidence,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmo_distill.sources.reply import claims_completion
+from wmo_distill.sources.harbor.reply import claims_completion
 
 VERDICTS = Path(__file__).parents[2] / "fixtures" / "replies" / "harbor_verdicts.json"
 TEXT = st.text(max_size=30)

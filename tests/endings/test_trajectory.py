@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
-from wmo_distill.sources.rows import IdRow, whole_row
-from wmo_distill.sources.trajectory import (
+from wmo_distill.sources.harbor.trajectory import (
     Trajectory,
     message_text,
     read_trajectory,
     summarizer_prompts,
 )
+from wmo_distill.tokenjson.rows import IdRow, whole_row
 
 PARSE_ERROR = "Previous response had parsing errors:\nERROR: No valid JSON found"
 COMPACTED = "Performed context summarization and handoff to continue task."

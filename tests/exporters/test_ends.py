@@ -30,7 +30,7 @@ from wmo_distill.exporters.target import Place, Refusal, SequenceEnd, sequence_e
 from wmo_distill.exporters.trl import grpo_row, rollouts
 from wmo_distill.exporters.verl import agent_loop_row
 from wmo_distill.options import BuildOptions
-from wmo_distill.pipeline import build
+from wmo_distill.pipeline.build import build
 from wmo_distill.predicates import aborted, cut_at_cap, finish_reason_of
 from wmo_distill.records import LogprobMode, Sampling, StopReason, TrialRecord
 from wmo_distill.tokens import TokenSpan

@@ -16,8 +16,8 @@ from tests.exporters.test_messages import FIXTURES, TRIALS, agent, rows, traject
 from wmo_distill.exporters.files import json_line
 from wmo_distill.exporters.messages import NoChat, export_messages, sharegpt
 from wmo_distill.files import TrialFiles, path_text, text_path
-from wmo_distill.sources.messages import Chat, ChatFlag, read_chats
-from wmo_distill.sources.tool_calls import (
+from wmo_distill.sources.harbor.messages import Chat, ChatFlag, read_chats
+from wmo_distill.sources.harbor.tool_calls import (
     CallIds,
     Result,
     ToolCall,

@@ -12,7 +12,7 @@ from wmo_distill.cli.app import app
 from wmo_distill.errors import UsageError
 from wmo_distill.exporters.messages import MessageSummary, NoChat, export_messages
 from wmo_distill.files import TrialFiles
-from wmo_distill.sources.messages import ChatFlag, read_chats
+from wmo_distill.sources.harbor.messages import ChatFlag, read_chats
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRIALS = FIXTURES / "trials"

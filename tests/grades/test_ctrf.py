@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.records import GradedTests
-from wmo_distill.sources.ctrf import TestsReport, read_tests
+from wmo_distill.sources.harbor.ctrf import TestsReport, read_tests
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "ctrf"
 STATUSES = ["passed", "failed", "skipped", "pending", "other", "PASSED", "", None, 1, True]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import GradedTests
-from wmo_distill.sources.ctrf import TestsReport
-from wmo_distill.sources.rewards import RewardFile, RewardFiles
+from wmo_distill.sources.harbor.ctrf import TestsReport
+from wmo_distill.sources.harbor.rewards import RewardFile, RewardFiles
 from wmo_distill.trials.grade import Grade, GradeEvidence, grade, trial_reward, trial_reward_valid
 
 JSON = st.recursive(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wmo_distill.records import GradedTests, StopReason, TrialRecord
-from wmo_distill.stats.reference import billing, policy_health, reference_rollout_stats
+from wmo_distill.reference.stats import billing, policy_health, reference_rollout_stats
 from wmo_distill.tokens import TokenSpan
 
 CASES = json.loads(

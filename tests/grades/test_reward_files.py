@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
-from wmo_distill.sources.rewards import RewardFiles, disagrees, read_rewards
+from wmo_distill.sources.harbor.rewards import RewardFiles, disagrees, read_rewards
 
 
 def read(folder: Path, **data: bytes) -> RewardFiles:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from wmo_distill.pipeline import Summary
+from wmo_distill.pipeline.build import Summary
+from wmo_distill.pipeline.reading import Limits
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.shards.reading import Limits
 from wmo_distill.shards.verify import verify
 
 SMALL = Limits(part_bytes=3000, part_trials=3, process_bytes=0)

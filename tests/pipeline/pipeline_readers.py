@@ -13,7 +13,7 @@ from pipeline_trials import touch
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell
 from wmo_distill.shards.writer import PartWriter
-from wmo_distill.sources.discovery import FoundTrial
+from wmo_distill.sources.harbor.discovery import FoundTrial
 from wmo_distill.trials.read import read_trial_dir
 
 

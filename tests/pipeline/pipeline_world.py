@@ -19,11 +19,11 @@ from pipeline_datasets import balanced, ledger
 from pipeline_trials import put, result
 
 from wmo_distill.options import BuildOptions
-from wmo_distill.pipeline import Summary, build_with
+from wmo_distill.pipeline.build import Summary, build_with
+from wmo_distill.pipeline.reading import Limits
 from wmo_distill.records import ReadTrial, ScoreCell
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.shards.reading import Limits
-from wmo_distill.sources.discovery import FoundTrial
+from wmo_distill.sources.harbor.discovery import FoundTrial
 from wmo_distill.trials.read import read_trial_dir
 
 JOBS = ("a", "b", "c")

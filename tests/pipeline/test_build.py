@@ -15,7 +15,7 @@ from pipeline_trials import make_job, make_steps, make_trial, put, result, snaps
 from tests.effort import examples
 from wmo_distill.errors import UsageError
 from wmo_distill.options import BuildOptions
-from wmo_distill.pipeline import build, build_with
+from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.trials.read import read_trial_dir
 

@@ -11,9 +11,9 @@ from pipeline_readers import counted, failing_later
 from pipeline_trials import make_job, make_steps, make_trial, put, result, snapshot
 
 from wmo_distill.errors import UsageError
-from wmo_distill.pipeline import build, build_with
+from wmo_distill.pipeline.build import build, build_with
+from wmo_distill.pipeline.reading import Limits
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.shards.reading import Limits
 from wmo_distill.trials.read import read_trial_dir
 
 

@@ -17,8 +17,8 @@ from pipeline_readers import interrupted
 from pipeline_trials import make_job, make_trial, snapshot, touch
 
 from wmo_distill.errors import DistillError, UsageError
-from wmo_distill.pipeline import build, build_with
-from wmo_distill.shards import staging as staging_module
+from wmo_distill.pipeline import staging as staging_module
+from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.trials.read import read_trial_dir
 
@@ -107,7 +107,7 @@ def script(out: Path, job: Path, reader: str, workers: int) -> "subprocess.Popen
     """A build in a process of its own."""
     code = (
         "from pathlib import Path; from pipeline_readers import *; "
-        "from pipeline_datasets import SMALL; from wmo_distill.pipeline import build_with; "
+        "from pipeline_datasets import SMALL; from wmo_distill.pipeline.build import build_with; "
         f"build_with({reader}, [Path({str(job)!r})], Path({str(out)!r}), workers={workers}, "
         "limits=SMALL)"
     )

@@ -12,8 +12,8 @@ from pipeline_trials import make_job, make_trial, put, result
 
 from wmo_distill.errors import UsageError
 from wmo_distill.files import TrialFiles
-from wmo_distill.sources.discovery import Job, discover, found_at
-from wmo_distill.sources.head import FIRST_BYTES, HEAD_BYTES, Head, head_of, read_head
+from wmo_distill.sources.harbor.discovery import Job, discover, found_at
+from wmo_distill.tokenjson.head import FIRST_BYTES, HEAD_BYTES, Head, head_of, read_head
 
 
 def paths(*roots: Path) -> list[str]:
@@ -140,7 +140,7 @@ def test_a_large_result_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.Mo
     def fail(*_: object) -> None:
         raise AssertionError("read whole")
 
-    monkeypatch.setattr("wmo_distill.sources.discovery.read_result", fail)
+    monkeypatch.setattr("wmo_distill.sources.harbor.discovery.read_result", fail)
     found = discover([tmp_path / "t"]).trials[0]
     assert (found.trial_name, found.trial_id) == ("t", result("t")["id"])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wmo_distill.errors import UsageError
-from wmo_distill.shards.lock import writer_lock
+from wmo_distill.pipeline.lock import writer_lock
 
 
 @pytest.mark.parametrize("directories", [True, False])

@@ -22,7 +22,7 @@ from pipeline_world import (
 )
 
 from tests.effort import examples
-from wmo_distill.pipeline import Summary
+from wmo_distill.pipeline.build import Summary
 from wmo_distill.shards.manifest import read_manifest
 
 SAME = {

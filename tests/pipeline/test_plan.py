@@ -5,9 +5,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmo_distill.records import ScoreCell
-from wmo_distill.shards.batch import Unit, Work
-from wmo_distill.shards.plan import (
+from wmo_distill.pipeline.batch import Unit, Work
+from wmo_distill.pipeline.plan import (
     Candidate,
     cells_digest,
     chosen,
@@ -15,7 +14,8 @@ from wmo_distill.shards.plan import (
     shared_ids,
     units_in_order,
 )
-from wmo_distill.sources.state import TrialState
+from wmo_distill.records import ScoreCell
+from wmo_distill.sources.harbor.state import TrialState
 from wmo_distill.trials.cells import PlacedCell
 
 candidates = st.lists(

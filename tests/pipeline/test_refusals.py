@@ -11,7 +11,7 @@ from pipeline_trials import make_job, snapshot, touch
 
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.options import BuildOptions
-from wmo_distill.pipeline import build
+from wmo_distill.pipeline.build import build
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.verify import verify
 

@@ -12,10 +12,10 @@ from pipeline_readers import counted
 from pipeline_trials import make_job, make_steps, make_trial, put, result, snapshot, touch
 
 from wmo_distill.options import BuildOptions
-from wmo_distill.pipeline import build, build_with
-from wmo_distill.shards import comparison
+from wmo_distill.pipeline import comparison
+from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.sources.discovery import FoundTrial
+from wmo_distill.sources.harbor.discovery import FoundTrial
 from wmo_distill.trials.read import read_identity
 
 

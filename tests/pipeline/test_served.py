@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from wmo_distill import build, scan
-from wmo_distill.sources.serve import read_retries, rollout_id
+from wmo_distill.sources.harbor.serve import read_retries, rollout_id
 
 SOURCE = next((Path(__file__).parents[2] / "fixtures/trials/01-solved").glob("jobs/*/*__*"))
 FIRST, SECOND, OTHER = (f"{n}0bd2fed-233a-4a3e-a5a8-49dfd1116d03" for n in "abc")

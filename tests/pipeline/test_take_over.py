@@ -10,7 +10,7 @@ from pipeline_datasets import SMALL, balanced, ledger, rows
 from pipeline_readers import dying, raising
 from pipeline_trials import make_job, make_trial, put, result, snapshot
 
-from wmo_distill.pipeline import Summary, build, build_with
+from wmo_distill.pipeline.build import Summary, build, build_with
 from wmo_distill.trials.read import read_trial_dir
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from wmo_distill.cli.build import NOT_READ, exit_code
 from wmo_distill.issues import Issue
+from wmo_distill.pipeline.summary import Summary
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import Tokens
-from wmo_distill.summary import Summary
 
 ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"

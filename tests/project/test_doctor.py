@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from wmo_distill.advice import Needs, advise
 from wmo_distill.cli.app import app
 from wmo_distill.cli.doctor import render
-from wmo_distill.doctor import SAMPLE_BYTES, SAMPLE_TRIALS, choose, diagnose
+from wmo_distill.doctor.advice import Needs, advise
+from wmo_distill.doctor.diagnose import SAMPLE_BYTES, SAMPLE_TRIALS, choose, diagnose
 
 ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"
@@ -128,7 +128,7 @@ def test_the_sample_alone_is_read(
 ) -> None:
     for n in range(5):
         shutil.copytree(trial, tmp_path / "root" / f"copy{n}")
-    monkeypatch.setattr("wmo_distill.doctor.SAMPLE_TRIALS", 2)
+    monkeypatch.setattr("wmo_distill.doctor.diagnose.SAMPLE_TRIALS", 2)
     found = diagnose([tmp_path / "root"])
     assert (found.trials, found.sample.trials) == (6, 2)
     assert found.build_seconds is not None

@@ -17,6 +17,7 @@ import duckdb
 import pytest
 import typer
 
+from tests.project.generated import pages, renewed
 from wmo_distill import scan
 from wmo_distill.cli.build import build
 from wmo_distill.cli.check_logprobs import check_logprobs
@@ -24,7 +25,6 @@ from wmo_distill.cli.datums import datums
 from wmo_distill.cli.export import export
 from wmo_distill.cli.score import score
 from wmo_distill.datums.table import DATUM_SCHEMA
-from wmo_distill.issues import meanings_table
 from wmo_distill.records import StopReason
 from wmo_distill.scorers.verdict import Verdict
 from wmo_distill.shards.schema import COLUMNS, SCHEMA, Group
@@ -171,10 +171,6 @@ def test_the_training_makefile_trains_on_news_only(place: Path) -> None:
     assert shell(f"make -s -C {work}", place).count("trained") == 0
 
 
-def test_the_issue_table_is_the_code_s() -> None:
-    assert meanings_table() in README
-
-
 def test_the_columns_are_the_schema_s() -> None:
     names: list[str] = []
     for column, kind, _ in table_below("One row is one **episode**"):
@@ -258,25 +254,10 @@ def test_the_options_are_the_command_s(command: Callable[..., None], heading: st
     assert found == wanted
 
 
-def test_the_file_tree_is_the_checkout_s() -> None:
-    (tree,) = (block for block in blocks("") if "app.py" in block)
-    listed: list[str] = []
-    stack: list[str] = []
-    for line in tree.splitlines():
-        indent, name, about = re.fullmatch(r"( *)(\S+)\s*(.*)", line).groups()  # type: ignore[union-attr]
-        stack = [*stack[: len(indent) // 2], name]
-        if name.endswith(".py"):
-            listed.append("".join(stack))
-            assert about, f"{name}: what is it?"
-    find = ["git", "ls-files", "wmo_distill/*.py"]
-    if not (ROOT / ".git").exists() or shutil.which("git") is None:
-        find = ["find", "wmo_distill", "-name", "*.py"]
-    files = subprocess.run(find, cwd=ROOT, capture_output=True, text=True, check=True)
-    modules = [f for f in files.stdout.split() if not f.endswith("/__init__.py")]
-    there = {*modules, "wmo_distill/__init__.py"}
-    assert len(listed) == len(set(listed))
-    assert there - set(listed) == set(), "modules that the README's file tree does not list"
-    assert set(listed) - there == set(), "lines of the README's file tree without a module"
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_generated_parts_are_the_code_s(page: Path) -> None:
+    """Where this fails, `make docs` writes them anew."""
+    assert renewed(page.read_text()) == page.read_text()
 
 
 def test_no_link_leads_nowhere() -> None:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from wmo_distill.files import Absent, TrialFiles
-from wmo_distill.sources import documents, extras, numbers, scan
-from wmo_distill.sources.extras import Written
-from wmo_distill.sources.plain import read_result_lists, read_step_lists
-from wmo_distill.sources.rows import UNREAD_IDS, UNREAD_LOGPROBS, IdRow, LogprobRow, whole_row
+from wmo_distill.sources.harbor import documents
+from wmo_distill.sources.harbor.plain import read_result_lists, read_step_lists
+from wmo_distill.tokenjson import extras, numbers, scan
+from wmo_distill.tokenjson.extras import Written
+from wmo_distill.tokenjson.rows import UNREAD_IDS, UNREAD_LOGPROBS, IdRow, LogprobRow, whole_row
 
 FORMS = {
     "result": read_result_lists,

@@ -11,7 +11,7 @@ import pytest
 from wmo_distill import BuildOptions
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completeness, SegmentKind, SpanSource, TrialRecord
-from wmo_distill.sources.discovery import found_at
+from wmo_distill.sources.harbor.discovery import found_at
 from wmo_distill.trials.read import read_trial_dir
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

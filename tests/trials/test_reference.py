@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from wmo_distill import reference
 from wmo_distill.records import ScoreCell, TrialRecord
+from wmo_distill.reference import entry_points as reference
 
 CASES = Path(__file__).parents[2] / "fixtures/cases"
 

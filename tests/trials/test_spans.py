@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentKind, SpanSource
-from wmo_distill.sources.plain import read_result_lists
-from wmo_distill.sources.rows import MISSING_IDS, IdRow, id_row, logprob_row
+from wmo_distill.sources.harbor.plain import read_result_lists
+from wmo_distill.tokenjson.rows import MISSING_IDS, IdRow, id_row, logprob_row
 from wmo_distill.trials.spans import ABSENT, Spans, episode_spans
 from wmo_distill.trials.witness import Turn, Witness
 

@@ -9,7 +9,7 @@ from wmo_distill.cli.output import Progress, printable, put, put_json, say
 
 if TYPE_CHECKING:
     from wmo_distill.options import BuildOptions
-    from wmo_distill.summary import Summary
+    from wmo_distill.pipeline.summary import Summary
 
 DONE_WITH_ISSUES = 3
 DONE_WITHOUT_TOKENS = 4
@@ -105,7 +105,7 @@ def build(
 ) -> None:
     """Turn trials into Parquet shards; a second run reads only what is new or changed."""
     from wmo_distill.cli.summary import render_summary
-    from wmo_distill.pipeline import build as run
+    from wmo_distill.pipeline.build import build as run
 
     options = build_options(
         max_turns=max_turns,

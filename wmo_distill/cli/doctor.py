@@ -11,8 +11,8 @@ import typer
 from wmo_distill.cli.output import columns, printable, put, put_json, say, size
 
 if TYPE_CHECKING:
-    from wmo_distill.advice import Advice
-    from wmo_distill.doctor import Diagnosis
+    from wmo_distill.doctor.advice import Advice
+    from wmo_distill.doctor.diagnose import Diagnosis
 
 
 NOTHING_FOUND = 4
@@ -28,7 +28,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Look before building: do these trials hold tokens, and what is missing for training?"""
-    from wmo_distill.doctor import diagnose
+    from wmo_distill.doctor.diagnose import diagnose
 
     diagnosis = diagnose(paths)
     if as_json:

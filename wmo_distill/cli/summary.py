@@ -8,7 +8,7 @@ from wmo_distill.cli.output import columns, printable, size
 from wmo_distill.issues import Issue
 
 if TYPE_CHECKING:
-    from wmo_distill.summary import Summary
+    from wmo_distill.pipeline.summary import Summary
 
 
 def render_summary(summary: "Summary", out: Path) -> str:

@@ -16,7 +16,7 @@ from wmo_distill.outputs import earlier_files, replace_manifest
 from wmo_distill.predicates import is_measured
 from wmo_distill.shards.manifest import read_manifest, tool_version
 from wmo_distill.shards.scan import iter_batches
-from wmo_distill.sources.messages import Chat, ChatFlag, Message, read_chats
+from wmo_distill.sources.harbor.messages import Chat, ChatFlag, Message, read_chats
 from wmo_distill.trials.episodes import (
     EpisodePlace,
     episode_places,

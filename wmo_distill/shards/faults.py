@@ -18,7 +18,7 @@ from wmo_distill.files import file_sha256
 from wmo_distill.shards.decode import SpanColumns, plain_list, record_of
 from wmo_distill.shards.digest import MODULUS, row_digest
 from wmo_distill.shards.encode import stored_ids
-from wmo_distill.shards.laws import (
+from wmo_distill.shards.invariants import (
     Breach,
     Rules,
     count_breaches,

@@ -15,7 +15,7 @@ from wmo_distill.files import whole_file
 from wmo_distill.shards.manifest import LedgerInfo
 from wmo_distill.shards.schema import LEDGER_FILE, LEDGER_SCHEMA, Outcome
 from wmo_distill.shards.writer import parquet_writer
-from wmo_distill.sources.state import TrialState
+from wmo_distill.sources.harbor.state import TrialState
 
 
 class Reason(StrEnum):

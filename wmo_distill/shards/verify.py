@@ -18,7 +18,7 @@ from wmo_distill.shards.faults import (
     part_faults,
     stray_files,
 )
-from wmo_distill.shards.laws import Rules
+from wmo_distill.shards.invariants import Rules
 from wmo_distill.shards.ledger import Reason, ledger_info
 from wmo_distill.shards.manifest import (
     LedgerInfo,

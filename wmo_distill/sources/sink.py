@@ -11,7 +11,7 @@ from wmo_distill.declare import COLUMNS
 from wmo_distill.files import Absent, TrialFiles, parse_json
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import finish_reason_of
-from wmo_distill.sources.rows import (
+from wmo_distill.tokenjson.rows import (
     MISSING_IDS,
     MISSING_LOGPROBS,
     IdRow,

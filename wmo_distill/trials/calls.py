@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wmo_distill.issues import Issue
-from wmo_distill.sources.rows import IdRow, LogprobRow, whole_row
+from wmo_distill.tokenjson.rows import IdRow, LogprobRow, whole_row
 from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, Ids, Logprobs, TokenSpan, common_prefix
 
 # Rounding makes a log-probability of a sure token a little positive; more is a fault upstream.

@@ -18,7 +18,7 @@ from wmo_distill.files import path_text, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import GradedTests, ScoreCell, TrialRecord
 from wmo_distill.sources.cell_file import OPTIONAL, REQUIRED, kind_of, read_cell_rows, shown
-from wmo_distill.sources.rewards import is_number
+from wmo_distill.sources.harbor.rewards import is_number
 
 _INT32 = 2**31
 

@@ -14,8 +14,8 @@ from typing import Any
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import cut_at_cap
 from wmo_distill.records import Completeness, SpanSource
+from wmo_distill.sources.harbor.trajectory import AgentStep
 from wmo_distill.sources.sink import SinkCall
-from wmo_distill.sources.trajectory import AgentStep
 from wmo_distill.trials.ending import recorded_time
 from wmo_distill.trials.spans import Spans
 from wmo_distill.trials.values import at

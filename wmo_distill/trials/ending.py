@@ -9,9 +9,9 @@ from typing import Any
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, StopReason
-from wmo_distill.sources.documents import read_result
+from wmo_distill.sources.harbor.documents import read_result
+from wmo_distill.sources.harbor.trajectory import AgentStep, Trajectory, read_trajectory
 from wmo_distill.sources.run_trace import RunTrace, read_run_trace
-from wmo_distill.sources.trajectory import AgentStep, Trajectory, read_trajectory
 from wmo_distill.trials.exceptions import Phase, meaning
 
 # Exceptions of these kinds are also raised before the agent starts.

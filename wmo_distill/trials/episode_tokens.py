@@ -6,15 +6,15 @@ from dataclasses import replace
 from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
-from wmo_distill.sources.rows import MISSING_IDS, UNREAD_IDS, IdRow
-from wmo_distill.sources.sink import Sink, SinkState, read_sink, sink_path
-from wmo_distill.sources.trajectory import (
+from wmo_distill.sources.harbor.trajectory import (
     AgentStep,
     Trajectory,
     read_trajectory,
     summarizer_chats,
     summarizer_prompts,
 )
+from wmo_distill.sources.sink import Sink, SinkState, read_sink, sink_path
+from wmo_distill.tokenjson.rows import MISSING_IDS, UNREAD_IDS, IdRow
 from wmo_distill.trials.episodes import EpisodePlace, TrialDocuments
 from wmo_distill.trials.recorded import sink_spans
 from wmo_distill.trials.spans import ABSENT, Spans, episode_spans, trajectory_spans

@@ -13,8 +13,8 @@ from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.predicates import passes
 from wmo_distill.records import GradedTests
-from wmo_distill.sources.ctrf import TestsReport
-from wmo_distill.sources.rewards import RewardFiles, disagrees, is_number
+from wmo_distill.sources.harbor.ctrf import TestsReport
+from wmo_distill.sources.harbor.rewards import RewardFiles, disagrees, is_number
 from wmo_distill.trials.exceptions import has_valid_reward
 
 

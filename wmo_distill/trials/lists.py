@@ -6,8 +6,8 @@ from typing import Any
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import finish_reason_of
-from wmo_distill.sources.extras import Written, object_text
-from wmo_distill.sources.rows import IdRow, LogprobRow
+from wmo_distill.tokenjson.extras import Written, object_text
+from wmo_distill.tokenjson.rows import IdRow, LogprobRow
 from wmo_distill.trials.calls import Call
 
 

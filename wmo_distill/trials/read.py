@@ -8,13 +8,13 @@ from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, SegmentKind, TrialRecord
-from wmo_distill.sources.ctrf import read_tests
-from wmo_distill.sources.rewards import read_rewards
-from wmo_distill.sources.run_trace import read_run_trace
-from wmo_distill.sources.trajectory import (
+from wmo_distill.sources.harbor.ctrf import read_tests
+from wmo_distill.sources.harbor.rewards import read_rewards
+from wmo_distill.sources.harbor.trajectory import (
     Trajectory,
     read_trajectory,
 )
+from wmo_distill.sources.run_trace import read_run_trace
 from wmo_distill.trials.cells import PlacedCell, apply_cells
 from wmo_distill.trials.completeness import CallEvidence, account_of, requests_of, summaries_of
 from wmo_distill.trials.ending import (
@@ -40,7 +40,7 @@ from wmo_distill.trials.sampling import sampling_of
 from wmo_distill.trials.values import Values, at
 
 if TYPE_CHECKING:
-    from wmo_distill.sources.discovery import FoundTrial
+    from wmo_distill.sources.harbor.discovery import FoundTrial
 
 
 def read_trial_dir(

@@ -3,8 +3,8 @@
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import SpanSource
-from wmo_distill.sources.extras import json_text
 from wmo_distill.sources.sink import Sink, SinkCall, SinkState
+from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.trials.calls import Call, SpanChain, prompt_fault, usable
 from wmo_distill.trials.spans import Spans
 

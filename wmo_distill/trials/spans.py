@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentKind, SpanSource
-from wmo_distill.sources.rows import (
+from wmo_distill.tokenjson.rows import (
     MISSING_IDS,
     MISSING_LOGPROBS,
     IdRow,

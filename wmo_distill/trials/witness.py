@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from wmo_distill.sources.rows import (
+from wmo_distill.tokenjson.rows import (
     MISSING_IDS,
     MISSING_LOGPROBS,
     IdRow,

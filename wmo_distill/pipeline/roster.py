@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from wmo_distill.issues import Issue
-from wmo_distill.shards.batch import Entry, Work
+from wmo_distill.pipeline.batch import Entry, Work
+from wmo_distill.pipeline.plan import Candidate, chosen, shared_ids
 from wmo_distill.shards.ledger import LedgerRow, Reason
-from wmo_distill.shards.plan import Candidate, chosen, shared_ids
 from wmo_distill.shards.schema import Outcome
-from wmo_distill.sources.state import TrialState
+from wmo_distill.sources.harbor.state import TrialState
 
 
 @dataclass(frozen=True, slots=True)

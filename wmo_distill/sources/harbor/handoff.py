@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles
-from wmo_distill.sources.documents import read_trajectory_file
-from wmo_distill.sources.trajectory import message_text
+from wmo_distill.sources.harbor.documents import read_trajectory_file
+from wmo_distill.sources.harbor.trajectory import message_text
 
 _ANSWERS = re.compile(r"trajectory\.summarization-(\d+)-answers\.json")
 _QUESTIONS = "-questions"

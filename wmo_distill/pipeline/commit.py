@@ -9,8 +9,10 @@ from typing import Any
 
 from wmo_distill.errors import DistillError
 from wmo_distill.files import file_sha256, sync_directory
-from wmo_distill.shards.batch import copy_rows
-from wmo_distill.shards.dataset import CELLS_OPTION, Dataset
+from wmo_distill.pipeline.batch import copy_rows
+from wmo_distill.pipeline.dataset import CELLS_OPTION, Dataset
+from wmo_distill.pipeline.roster import Roster
+from wmo_distill.pipeline.staging import part_name
 from wmo_distill.shards.ledger import LedgerRow, write_ledger
 from wmo_distill.shards.manifest import (
     LedgerTotals,
@@ -20,9 +22,7 @@ from wmo_distill.shards.manifest import (
     dataset_hash,
     write_manifest,
 )
-from wmo_distill.shards.roster import Roster
 from wmo_distill.shards.schema import LEDGER_FILE, PARTS_DIR
-from wmo_distill.shards.staging import part_name
 from wmo_distill.shards.writer import PartWriter
 
 

@@ -5,7 +5,7 @@ It is the definition of what the fast reader must answer.
 
 from typing import Any
 
-from wmo_distill.sources.rows import IdRow, LogprobRow, id_row, logprob_row, shared_rows
+from wmo_distill.tokenjson.rows import IdRow, LogprobRow, id_row, logprob_row, shared_rows
 
 LIST_KEYS = ("prompt_token_ids", "completion_token_ids", "logprobs")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles
-from wmo_distill.sources.discovery import FoundTrial
-from wmo_distill.sources.documents import known_version
+from wmo_distill.sources.harbor.discovery import FoundTrial
+from wmo_distill.sources.harbor.documents import known_version
 from wmo_distill.trials.agents import AgentKind, agent_kind
 from wmo_distill.trials.values import at
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from wmo_distill.files import Absent, TrialFiles
-from wmo_distill.sources import documents, numbers, scan
-from wmo_distill.sources.extras import PATIENCE, SMALL, Written, json_text, object_text
-from wmo_distill.sources.window import WINDOW
+from wmo_distill.sources.harbor import documents
+from wmo_distill.tokenjson import numbers, scan
+from wmo_distill.tokenjson.extras import PATIENCE, SMALL, Written, json_text, object_text
+from wmo_distill.tokenjson.window import WINDOW
 
 ROUTED = [[[7, 300], [0, 12]]] * SMALL
 BASE64 = "QUJD" * SMALL

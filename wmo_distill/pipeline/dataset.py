@@ -8,10 +8,10 @@ from typing import Any
 
 from wmo_distill.errors import UsageError
 from wmo_distill.files import Absent, parse_json, path_text
+from wmo_distill.pipeline.staging import is_own, part_number
 from wmo_distill.shards.ledger import LedgerRow, read_ledger
 from wmo_distill.shards.manifest import TOOL, Manifest, read_manifest
 from wmo_distill.shards.schema import MANIFEST_FILE, PARTS_DIR
-from wmo_distill.shards.staging import is_own, part_number
 
 CELLS_OPTION = "cells"
 """Where the manifest's options hold the digests of the cells, by trial path."""

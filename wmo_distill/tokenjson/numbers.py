@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from wmo_distill.sources.rows import LogprobRow, id_row, logprob_row
+from wmo_distill.tokenjson.rows import LogprobRow, id_row, logprob_row
 from wmo_distill.tokens import ID_LIMIT, Ids, Logprobs, frozen
 
 simdjson: Any = None

@@ -13,10 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from wmo_distill.files import Absent, TrialFiles, parse_json
 from wmo_distill.records import ScoreCell, TrialRecord
-from wmo_distill.sources.documents import read_result
-from wmo_distill.sources.extras import json_text
-from wmo_distill.sources.rows import id_row, logprob_row
+from wmo_distill.sources.harbor.documents import read_result
 from wmo_distill.sources.sink import recorded_extra
+from wmo_distill.tokenjson.extras import json_text
+from wmo_distill.tokenjson.rows import id_row, logprob_row
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.calls import SpanChain
 from wmo_distill.trials.ending import reference_run_stop_reason, reference_terminus_stop_reason

@@ -12,8 +12,8 @@ import secrets
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
-from wmo_distill.sources.extras import PATIENCE, Written, pass_extra, written
-from wmo_distill.sources.numbers import (
+from wmo_distill.tokenjson.extras import PATIENCE, Written, pass_extra, written
+from wmo_distill.tokenjson.numbers import (
     WHITE,
     NotFlat,
     prove_flat,
@@ -22,14 +22,14 @@ from wmo_distill.sources.numbers import (
     read_ids_after,
     read_logprobs,
 )
-from wmo_distill.sources.rows import (
+from wmo_distill.tokenjson.rows import (
     DAMAGED_IDS,
     UNREAD_IDS,
     UNREAD_LOGPROBS,
     IdRow,
     LogprobRow,
 )
-from wmo_distill.sources.window import WINDOW, Block, Remembered, Window
+from wmo_distill.tokenjson.window import WINDOW, Block, Remembered, Window
 
 _KEY = re.compile(rb'"(prompt_token_ids|completion_token_ids|logprobs)"([ \t\r\n]*:[ \t\r\n]*\[)?')
 _KEY_OR_EXTRA = re.compile(_KEY.pattern.replace(b"|logprobs", b"|logprobs|extra"))

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from wmo_distill.advice import Advice, Needs, advise
+from wmo_distill.doctor.advice import Advice, Needs, advise
+from wmo_distill.doctor.setups import NOT_RECORDED, Setup, setup_of
 from wmo_distill.engines.local import usable_cores
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import LogprobMode, StopReason, TrialRecord
-from wmo_distill.setups import NOT_RECORDED, Setup, setup_of
 from wmo_distill.shards.writer import PartWriter
-from wmo_distill.sources.discovery import FoundTrial, discover
-from wmo_distill.sources.state import trial_state
+from wmo_distill.sources.harbor.discovery import FoundTrial, discover
+from wmo_distill.sources.harbor.state import trial_state
 from wmo_distill.stats.rollout import SPANLESS_REASONS
 from wmo_distill.trials.agents import AgentKind
 from wmo_distill.trials.read import read_trial_dir

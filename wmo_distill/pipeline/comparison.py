@@ -7,11 +7,11 @@ from pathlib import Path
 
 from wmo_distill.errors import UsageError
 from wmo_distill.issues import Issue
-from wmo_distill.shards.batch import Work, state_of
+from wmo_distill.pipeline.batch import Work, state_of
+from wmo_distill.pipeline.plan import cells_digest
+from wmo_distill.pipeline.roster import Pending, Roster, is_duplicate, ordered, skipped_row
 from wmo_distill.shards.ledger import LedgerRow, Reason
-from wmo_distill.shards.plan import cells_digest
-from wmo_distill.shards.roster import Pending, Roster, is_duplicate, ordered, skipped_row
-from wmo_distill.sources.discovery import Found, FoundTrial, found_again, found_at
+from wmo_distill.sources.harbor.discovery import Found, FoundTrial, found_again, found_at
 from wmo_distill.trials.cells import PlacedCell
 from wmo_distill.trials.read import read_identity
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wmo_distill.files import Absent, TrialFiles, path_text, text_path
-from wmo_distill.sources.documents import known_version, read_result
-from wmo_distill.sources.head import Head, head_from, read_head
+from wmo_distill.sources.harbor.documents import known_version, read_result
+from wmo_distill.sources.harbor.serve import data_directory, read_retries, rollout_id
 from wmo_distill.sources.places import common_parent, outermost, path_below, places_of, relative
-from wmo_distill.sources.serve import data_directory, read_retries, rollout_id
+from wmo_distill.tokenjson.head import Head, head_from, read_head
 
 _AGENT_FILES = ("wmo-run.json", "terminus_2.pane", "recording.cast")
 _VERIFIER_FILES = ("ctrf.json", "test-stdout.txt")

@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from wmo_distill.pipeline.batch import Unit, Work
 from wmo_distill.records import ScoreCell
-from wmo_distill.shards.batch import Unit, Work
 
 PART_BYTES = 512_000_000
 """Input of one part; about 1/50 to 1/450 of it on disk."""

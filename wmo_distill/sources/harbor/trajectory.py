@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
-from wmo_distill.sources.documents import read_trajectory_file
-from wmo_distill.sources.reply import claims_completion
-from wmo_distill.sources.rows import MISSING_IDS, MISSING_LOGPROBS, IdRow, LogprobRow
+from wmo_distill.sources.harbor.documents import read_trajectory_file
+from wmo_distill.sources.harbor.reply import claims_completion
+from wmo_distill.tokenjson.rows import MISSING_IDS, MISSING_LOGPROBS, IdRow, LogprobRow
 
 COMPLETE_TOOL = "mark_task_complete"
 _PARSE_ERROR = "Previous response had parsing errors"

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles, plain_text
-from wmo_distill.sources.handoff import read_questions
-from wmo_distill.sources.tool_calls import (
+from wmo_distill.sources.harbor.handoff import read_questions
+from wmo_distill.sources.harbor.tool_calls import (
     CallIds,
     Result,
     match_results,
@@ -15,7 +15,7 @@ from wmo_distill.sources.tool_calls import (
     recorded_id,
     recorded_ids,
 )
-from wmo_distill.sources.trajectory import (
+from wmo_distill.sources.harbor.trajectory import (
     is_dispatched,
     message_text,
     starts_anew,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wmo_distill.files import plain_text
-from wmo_distill.sources.trajectory import COMPLETE_TOOL
+from wmo_distill.sources.harbor.trajectory import COMPLETE_TOOL
 
 # terminus-2 records one result for all commands of a turn: what the terminal showed after them.
 _JOINT = {"bash_command", COMPLETE_TOOL}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmo_distill.sources import numbers
+from wmo_distill.tokenjson import numbers
 
 _NUMBER = rb"(?:0|[1-9][0-9]{0,14})"
 _IDS = re.compile(rb"%b(?:, %b)*" % (_NUMBER, _NUMBER))

@@ -13,8 +13,8 @@ from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import PartInfo
 from wmo_distill.shards.part import read_part
 from wmo_distill.shards.writer import PartWriter
-from wmo_distill.sources.discovery import FoundTrial
-from wmo_distill.sources.state import NO_STATE, TrialState, trial_state
+from wmo_distill.sources.harbor.discovery import FoundTrial
+from wmo_distill.sources.harbor.state import NO_STATE, TrialState, trial_state
 from wmo_distill.trials.cells import PlacedCell
 from wmo_distill.trials.read import missing_trial
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wmo_distill.files import TrialFiles
-from wmo_distill.sources.discovery import FoundTrial
+from wmo_distill.sources.harbor.discovery import FoundTrial
 from wmo_distill.sources.sink import sink_path
 
 _ROOT_FILES = ("result.json", "config.json", "wmo-run.json")

@@ -9,7 +9,7 @@ from wmo_distill.engines.local import InProcess, Workers
 from wmo_distill.engines.outcome import Died, Done, Engine, Failed
 from wmo_distill.errors import DistillError
 from wmo_distill.options import BuildOptions
-from wmo_distill.shards.batch import (
+from wmo_distill.pipeline.batch import (
     Batch,
     BatchResult,
     Entry,
@@ -20,9 +20,9 @@ from wmo_distill.shards.batch import (
     failed,
     run_batch,
 )
+from wmo_distill.pipeline.plan import PART_BYTES, PART_TRIALS, cut, units_in_order
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import PartInfo
-from wmo_distill.shards.plan import PART_BYTES, PART_TRIALS, cut, units_in_order
 from wmo_distill.shards.writer import PartWriter
 
 

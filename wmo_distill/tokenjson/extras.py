@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wmo_distill.sources.numbers import WHITE, NotFlat, prove_value
-from wmo_distill.sources.window import Window
+from wmo_distill.tokenjson.numbers import WHITE, NotFlat, prove_value
+from wmo_distill.tokenjson.window import Window
 
 SMALL = 1 << 12
 """Bytes of an element, or of all of an `extra`, that stay in the document."""

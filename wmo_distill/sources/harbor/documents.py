@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles, parse_json
-from wmo_distill.sources.numbers import NotFlat
-from wmo_distill.sources.plain import (
+from wmo_distill.sources.harbor.plain import (
     LIST_KEYS,
     one_row,
     read_result_lists,
@@ -20,7 +19,8 @@ from wmo_distill.sources.plain import (
     rollout_entries,
     step_metrics,
 )
-from wmo_distill.sources.scan import CutList, Skeleton, scan
+from wmo_distill.tokenjson.numbers import NotFlat
+from wmo_distill.tokenjson.scan import CutList, Skeleton, scan
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,20 @@ from wmo_distill.engines.local import usable_cores
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
-from wmo_distill.shards.batch import Reader, Work
-from wmo_distill.shards.commit import Origin, stage
-from wmo_distill.shards.comparison import roster_of
-from wmo_distill.shards.dataset import Dataset, check_out, open_dataset, parent_of
+from wmo_distill.pipeline.batch import Reader, Work
+from wmo_distill.pipeline.commit import Origin, stage
+from wmo_distill.pipeline.comparison import roster_of
+from wmo_distill.pipeline.dataset import Dataset, check_out, open_dataset, parent_of
+from wmo_distill.pipeline.lock import writer_lock
+from wmo_distill.pipeline.reading import Limits, Reading
+from wmo_distill.pipeline.roster import Roster
+from wmo_distill.pipeline.staging import drop_unnamed, recover, staging
+from wmo_distill.pipeline.summary import Summary
 from wmo_distill.shards.ledger import Reason
-from wmo_distill.shards.lock import writer_lock
 from wmo_distill.shards.manifest import LedgerTotals, PartInfo
-from wmo_distill.shards.reading import Limits, Reading
-from wmo_distill.shards.roster import Roster
-from wmo_distill.shards.staging import drop_unnamed, recover, staging
-from wmo_distill.sources.discovery import Found, discover
+from wmo_distill.sources.harbor.discovery import Found, discover
+from wmo_distill.sources.harbor.state import unused_sinks
 from wmo_distill.sources.places import places_of
-from wmo_distill.sources.state import unused_sinks
-from wmo_distill.summary import Summary
 from wmo_distill.trials.cells import load_cells
 from wmo_distill.trials.read import read_trial_dir
 

@@ -1,0 +1,78 @@
+"""The parts of docs that are made from the code; `make docs` writes them, a test holds them to it.
+
+A part stands between two lines of comment: `<!-- generated: NAME -->` and `<!-- end -->`.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from wmo_distill.issues import meanings_table
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "wmo_distill"
+PART = re.compile(r"<!-- generated: (\S+) -->\n.*?<!-- end -->", re.S)
+
+
+def about(module: Path) -> str:
+    """The first line of a module's docstring, without the full stop."""
+    text = ast.get_docstring(ast.parse(module.read_text()))
+    assert text, f"{module}: what is it?"
+    return text.splitlines()[0].removesuffix(".")
+
+
+def tracked() -> list[Path]:
+    """The package's modules as they are in the index, or on disk where there is no git."""
+    done = subprocess.run(
+        ["git", "ls-files", "wmo_distill/*.py"], cwd=ROOT, capture_output=True, text=True
+    )
+    names = done.stdout.split() if done.returncode == 0 else []
+    return [ROOT / n for n in names if (ROOT / n).exists()] or sorted(PACKAGE.rglob("*.py"))
+
+
+def tree(order: tuple[str, ...]) -> str:
+    """The package as a tree of folders and modules, each with the first line of its docstring."""
+
+    def place(module: Path) -> tuple[int, list[str]]:
+        parts = list(module.relative_to(PACKAGE).with_suffix("").parts)
+        rank = order.index(parts[0]) if parts[0] in order else -1
+        return rank, ["" if p == "__init__" else p for p in parts]
+
+    lines = ["wmo_distill/"]
+    for module in sorted(tracked(), key=place):
+        inner = module.relative_to(PACKAGE)
+        name = inner.name
+        depth = len(inner.parts)
+        if name == "__init__.py" and depth > 1:
+            name, depth = f"{inner.parts[-2]}/", depth - 1
+        lines.append(f"{'  ' * depth}{name:<{22 - 2 * (depth - 1)}}{about(module)}")
+    return "```\n" + "\n".join(lines) + "\n```"
+
+
+def parts() -> dict[str, Callable[[], str]]:
+    """Every generated part by its name."""
+    from tests.project.test_imports import ORDER
+
+    return {
+        "tree": lambda: tree(ORDER),
+        "issues": meanings_table,
+    }
+
+
+def renewed(text: str) -> str:
+    """A page with its generated parts as the code has them now."""
+    known = parts()
+    return PART.sub(
+        lambda m: f"<!-- generated: {m[1]} -->\n{known[m[1]]().strip()}\n<!-- end -->", text
+    )
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(renewed(page.read_text()))

@@ -1,0 +1,1 @@
+"""What directories of trials hold, reported before a build."""

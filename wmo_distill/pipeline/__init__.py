@@ -1,0 +1,1 @@
+"""A build: trials found, read by an engine, and put in place as one dataset."""
