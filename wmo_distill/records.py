@@ -44,12 +44,12 @@ class Completion(StrEnum):
 
 
 class SpanSource(StrEnum):
-    """Which file the spans of a record were read from."""
+    """Which file the spans of a record were read from; a capture is another recorder's."""
 
     RESULT = "result"
     TRAJECTORY = "trajectory"
     SINK = "sink"
-    VERIFIERS = "verifiers"
+    CAPTURE = "capture"
     NONE = "none"
 
 
@@ -73,8 +73,23 @@ class Completeness(StrEnum):
 
 
 class SegmentKind(StrEnum):
+    """Whose chat a segment is; segment 0 is the agent's main chat."""
+
     MAIN = "main"
+    SUMMARIZER = "summarizer"
+    """A compaction chat of the harness."""
     SUBAGENT = "subagent"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """One chat of an episode; agent and model where the source says."""
+
+    kind: SegmentKind = SegmentKind.MAIN
+    agent: str | None = None
+    model: str | None = None
+    trainable: bool = True
+    """False where the source says that it is not to be trained."""
 
 
 class GradedTests(BaseModel):
@@ -117,11 +132,18 @@ class Sampling:
     top_k: int | None = None
     logprob_mode: LogprobMode = LogprobMode.UNKNOWN
     policy_version: str | None = None
+    """None where it varies within the episode, too."""
+    policy_versions: tuple[str, ...] = ()
+    """Each version once, in the order of use; where there is one alone, it is `policy_version`."""
     train_step: int | None = None
     tokenizer: str | None = None
     declared: tuple[str, ...] = ()
     sampling: str | None = None
     """Every recorded sampling argument, as JSON with sorted keys."""
+
+    def __post_init__(self) -> None:
+        if self.policy_version is not None:
+            object.__setattr__(self, "policy_versions", (self.policy_version,))
 
     @property
     def temperature_not_sent(self) -> bool:
@@ -138,6 +160,7 @@ class TrialRecord:
     """One episode: a single-step trial, or one step of a multi-step trial."""
 
     # identity
+    format: str = "harbor"
     episode_id: str = ""
     trial_id: str | None = None
     trial_name: str = ""
@@ -179,7 +202,7 @@ class TrialRecord:
     max_turns: int | None = None
     # tokens
     spans: tuple[TokenSpan, ...] = ()
-    segment_kinds: tuple[SegmentKind, ...] = ()
+    segments: tuple[SegmentInfo, ...] = ()
     span_source: SpanSource = SpanSource.NONE
     completeness: Completeness = Completeness.SILENT
     # trace

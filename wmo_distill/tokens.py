@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int32]
 Logprobs = NDArray[np.float64]
+Versions = tuple[tuple[str, int], ...]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 ID_LIMIT = 2**31
@@ -73,7 +74,9 @@ class TokenSpan:
 
     `sampled_token_ids` is None where the completion was not recorded, empty where nothing was
     sampled. `sampled_logprobs` is one float64 for each sampled id (NaN: that element was not
-    recorded), or None as a whole.
+    recorded), or None as a whole. `versions` are runs of one policy version over the sampled ids,
+    each with the place where it starts; `sampling` is JSON. Both are None where all is as the
+    record says. `used` is False where the agent went on from another answer.
     """
 
     __slots__ = (
@@ -87,7 +90,10 @@ class TokenSpan:
         "prompt_suffix",
         "sampled_logprobs",
         "sampled_token_ids",
+        "sampling",
         "segment",
+        "used",
+        "versions",
     )
 
     def __init__(
@@ -99,6 +105,9 @@ class TokenSpan:
         *,
         segment: int = 0,
         finish_reason: str | None = None,
+        versions: Versions | None = None,
+        sampling: str | None = None,
+        used: bool | None = None,
         extra: str | None = None,
     ) -> None:
         prompt = as_ids(prompt_token_ids)
@@ -108,6 +117,9 @@ class TokenSpan:
             None if sampled_token_ids is None else as_ids(sampled_token_ids),
             None if sampled_logprobs is None else as_logprobs(sampled_logprobs),
             finish_reason,
+            versions,
+            sampling,
+            used,
             extra,
         )
         self._before: TokenSpan | None = None
@@ -127,6 +139,9 @@ class TokenSpan:
         *,
         segment: int = 0,
         finish_reason: str | None = None,
+        versions: Versions | None = None,
+        sampling: str | None = None,
+        used: bool | None = None,
         extra: str | None = None,
     ) -> "TokenSpan":
         """A span whose prompt is (before's prompt + sampled ids)[:prefix_len] + prompt_suffix.
@@ -134,7 +149,17 @@ class TokenSpan:
         The caller has proved that `prefix_len` is the longest common prefix, and the ids sound.
         """
         span = cls.__new__(cls)
-        span._set(call_index, segment, sampled_token_ids, sampled_logprobs, finish_reason, extra)
+        span._set(
+            call_index,
+            segment,
+            sampled_token_ids,
+            sampled_logprobs,
+            finish_reason,
+            versions,
+            sampling,
+            used,
+            extra,
+        )
         span._before = before
         span.prefix_len = prefix_len
         span.prompt_suffix = frozen(prompt_suffix)
@@ -148,6 +173,9 @@ class TokenSpan:
         sampled: Ids | None,
         logprobs: Logprobs | None,
         finish_reason: str | None,
+        versions: Versions | None,
+        sampling: str | None,
+        used: bool | None,
         extra: str | None,
     ) -> None:
         if logprobs is not None and logprobs.size != (0 if sampled is None else sampled.size):
@@ -160,6 +188,9 @@ class TokenSpan:
         self.sampled_token_ids: Ids | None = None if sampled is None else frozen(sampled)
         self.sampled_logprobs: Logprobs | None = None if logprobs is None else frozen(logprobs)
         self.finish_reason = finish_reason
+        self.versions = versions or None
+        self.sampling = sampling
+        self.used = used
         self.extra = extra
         self._history: _History | None = None
 
@@ -207,6 +238,9 @@ class TokenSpan:
             self.call_index == other.call_index
             and self.segment == other.segment
             and self.finish_reason == other.finish_reason
+            and self.versions == other.versions
+            and self.sampling == other.sampling
+            and self.used == other.used
             and self.extra == other.extra
             and self.prompt_len == other.prompt_len
             and _same(self.sampled_token_ids, other.sampled_token_ids)
@@ -218,18 +252,14 @@ class TokenSpan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Chains are linked backwards: a span pickled alone carries its whole prompt.
-        return (
-            _rebuild,
-            (
-                self.call_index,
-                self.prompt_token_ids,
-                self.sampled_token_ids,
-                self.sampled_logprobs,
-                self.segment,
-                self.finish_reason,
-                self.extra,
-            ),
+        named = {name: getattr(self, name) for name in _NAMED}
+        values = (
+            self.call_index,
+            self.prompt_token_ids,
+            self.sampled_token_ids,
+            self.sampled_logprobs,
         )
+        return _rebuild, (values, named)
 
     def __repr__(self) -> str:
         return (
@@ -238,14 +268,11 @@ class TokenSpan:
         )
 
 
-def _rebuild(
-    call_index: int, prompt: Ids, sampled: Ids | None, logprobs: Logprobs | None,
-    segment: int, finish_reason: str | None, extra: str | None,
-) -> TokenSpan:  # fmt: skip
-    return TokenSpan(
-        call_index, prompt, sampled, logprobs,
-        segment=segment, finish_reason=finish_reason, extra=extra,
-    )  # fmt: skip
+_NAMED = ("segment", "finish_reason", "versions", "sampling", "used", "extra")
+
+
+def _rebuild(values: tuple[Any, ...], named: dict[str, Any]) -> TokenSpan:
+    return TokenSpan(*values, **named)
 
 
 def _same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:

@@ -9,7 +9,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from wmo_distill.datums.table import datum_columns_table
 from wmo_distill.issues import meanings_table
+from wmo_distill.shards.columns import columns_table
+from wmo_distill.shards.schema import COLUMNS, LEDGER_COLUMNS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "wmo_distill"
@@ -58,6 +61,9 @@ def parts() -> dict[str, Callable[[], str]]:
     return {
         "tree": lambda: tree(ORDER),
         "issues": meanings_table,
+        "columns": lambda: columns_table(COLUMNS),
+        "ledger": lambda: columns_table(LEDGER_COLUMNS),
+        "datum-columns": datum_columns_table,
     }
 
 

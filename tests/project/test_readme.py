@@ -24,10 +24,8 @@ from wmo_distill.cli.check_logprobs import check_logprobs
 from wmo_distill.cli.datums import datums
 from wmo_distill.cli.export import export
 from wmo_distill.cli.score import score
-from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.records import StopReason
 from wmo_distill.scorers.verdict import Verdict
-from wmo_distill.shards.schema import COLUMNS, SCHEMA, Group
 
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md"] + [
@@ -169,48 +167,6 @@ def test_the_training_makefile_trains_on_news_only(place: Path) -> None:
     shutil.copytree(ROOT / "fixtures/trials/30-unicode", work / "jobs/30-unicode")
     assert shell(f"make -s -C {work}", place).count("trained") == 1
     assert shell(f"make -s -C {work}", place).count("trained") == 0
-
-
-def test_the_columns_are_the_schema_s() -> None:
-    names: list[str] = []
-    for column, kind, _ in table_below("One row is one **episode**"):
-        name = column.strip("`")
-        top, _, inner = name.partition(".")
-        names.append(name)
-        field = SCHEMA.field(top)
-        if inner:
-            field = field.type.value_type.field(inner)
-        assert kind.endswith("?") == field.nullable, name
-        assert kind.split("<")[0].rstrip("?") in {str(field.type).split("<")[0], *_short(field)}
-    inner = [f"spans.{field.name}" for field in SCHEMA.field("spans").type.value_type]
-    at = SCHEMA.names.index("spans") + 1
-    assert names == [*SCHEMA.names[:at], *inner, *SCHEMA.names[at:]]
-
-
-def _short(field: object) -> set[str]:
-    """How the README writes Arrow's names of types."""
-    kind = str(getattr(field, "type", ""))
-    return {"float64"} if kind == "double" else {kind.split(", tz")[0]} | _timestamp(kind)
-
-
-def _timestamp(kind: str) -> set[str]:
-    return {"timestamp[us, UTC]"} if kind == "timestamp[us, tz=UTC]" else set()
-
-
-def test_the_datum_columns_are_the_schema_s() -> None:
-    told: dict[str, str] = {}
-    for names, kind, _ in table_below("## Training sequences", "| column |"):
-        told |= dict.fromkeys(re.findall(r"`(\w+)`", names), kind)
-    before = README.partition("\n## Training sequences")[2].partition("| column |")[0]
-    beside = set(re.findall(r"`(\w+)`", before.partition("own columns")[2]))
-    sampling = {c.name for c in COLUMNS if c.group is Group.SAMPLING}
-    assert set(told) | (beside & set(SCHEMA.names)) | sampling == set(DATUM_SCHEMA.names)
-    for name, kind in told.items():
-        field = DATUM_SCHEMA.field(name)
-        shown = re.sub(r"element: (\w+)( not null)?", r"\1", str(field.type))
-        shown = shown.replace("double", "float64")
-        assert kind.rstrip("?") == shown, name
-        assert kind.endswith("?") == field.nullable, name
 
 
 def test_the_stop_reasons_are_the_vocabulary() -> None:

@@ -20,6 +20,7 @@ from wmo_distill.records import (
     GradedTests,
     LogprobMode,
     Sampling,
+    SegmentInfo,
     SegmentKind,
     SpanSource,
     StopReason,
@@ -75,6 +76,9 @@ def segment_spans(draw: st.DrawFn, segment: int) -> list[TokenSpan]:
                 logprobs,
                 segment=segment,
                 finish_reason=draw(MAYBE_TEXT),
+                versions=draw(st.none() | st.just((("a", 0), ("b", 1))) if n > 1 else st.none()),
+                sampling=draw(MAYBE_TEXT),
+                used=draw(st.none() | st.booleans()),
                 extra=extra,
             )
         )
@@ -98,14 +102,23 @@ SAMPLINGS = st.builds(
     top_k=INT32,
     logprob_mode=st.sampled_from(LogprobMode),
     policy_version=MAYBE_TEXT,
+    policy_versions=st.lists(TEXT, max_size=2).map(tuple),
     train_step=INT64,
     tokenizer=MAYBE_TEXT,
     declared=st.lists(TEXT, max_size=2).map(tuple),
     sampling=MAYBE_TEXT,
 )
+SEGMENTS = st.builds(
+    SegmentInfo,
+    kind=st.sampled_from(SegmentKind),
+    agent=MAYBE_TEXT,
+    model=MAYBE_TEXT,
+    trainable=st.booleans(),
+)
 COUNTS = st.integers(0, 2**31 - 1)
 RECORDS = st.builds(
     TrialRecord,
+    format=TEXT,
     episode_id=TEXT,
     trial_id=MAYBE_TEXT,
     trial_name=TEXT,
@@ -141,7 +154,7 @@ RECORDS = st.builds(
     n_episodes=INT32,
     max_turns=INT32,
     spans=all_spans(),
-    segment_kinds=st.lists(st.sampled_from(SegmentKind), max_size=3).map(tuple),
+    segments=st.lists(SEGMENTS, max_size=3).map(tuple),
     span_source=st.sampled_from(SpanSource),
     completeness=st.sampled_from(Completeness),
     issues=st.lists(st.sampled_from(Issue), max_size=4).map(sorted).map(tuple),
@@ -167,6 +180,9 @@ def contents(record: TrialRecord) -> dict[str, Any]:
             None if span.sampled_token_ids is None else span.sampled_token_ids.tolist(),
             None if span.sampled_logprobs is None else repr(span.sampled_logprobs.tolist()),
             span.finish_reason,
+            span.versions,
+            span.sampling,
+            span.used,
             span.extra,
         )
         for span in record.spans
@@ -206,7 +222,7 @@ def lawful(name: str, **changes: Any) -> TrialRecord:
         stop_reason=StopReason.SUBMITTED,
         completion=Completion.CONFIRMED,
         spans=spans,
-        segment_kinds=(SegmentKind.MAIN,) if spans else (),
+        segments=(SegmentInfo(),) if spans else (),
         span_source=SpanSource.RESULT if spans else SpanSource.NONE,
     )
     return replace(record, **changes)

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from wmo_distill.errors import DistillError
-from wmo_distill.records import GradedTests, Sampling, TrialRecord
+from wmo_distill.records import GradedTests, Sampling, SegmentInfo, TrialRecord
+from wmo_distill.shards.columns import IDS, TEXTS
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.digest import row_digest
 from wmo_distill.shards.encode import encode, row_values
-from wmo_distill.shards.schema import COLUMNS, IDS, REWARDS, SCHEMA, SPANS, TESTS, TEXTS, Group
+from wmo_distill.shards.schema import COLUMNS, REWARDS, SCHEMA, SEGMENTS, SPANS, TESTS, Group
 from wmo_distill.tokens import TokenSpan
 
 from .generated import RECORDS, contents, long_chat
@@ -103,6 +104,14 @@ def test_digest_sees_every_column() -> None:
         {"spans": (TokenSpan(0, [1, 2], [3], [-0.5], segment=1),)},
         {"spans": (TokenSpan(0, [1, 2], [3], [-0.5], extra=""),)},
         {"spans": (TokenSpan(0, [1, 2], [3], [-0.5], finish_reason=""),)},
+        {"spans": (TokenSpan(0, [1, 2], [3], [-0.5], sampling=""),)},
+        {"spans": (TokenSpan(0, [1, 2], [3], [-0.5], used=False),)},
+        {"spans": (TokenSpan(0, [1, 2], [3], [-0.5], used=True),)},
+        {"spans": (TokenSpan(0, [1, 2], [3], [-0.5], versions=(("", 0),)),)},
+        {"format": "sink"},
+        {"segments": (SegmentInfo(),)},
+        {"segments": (SegmentInfo(trainable=False),)},
+        {"sampled_with": Sampling(policy_versions=("a", "b"))},
     ]
     for change in changes:
         digests.add(row_digest(replace(base, **change)))
@@ -122,7 +131,7 @@ WRONG: list[Any] = [
 @pytest.mark.parametrize("value", WRONG, ids=repr)
 def test_no_value_crashes_a_column(value: Any) -> None:
     """Whatever the plain columns are given, the row is written, and the row after it is whole."""
-    plain = [c for c in COLUMNS if c.type not in (SPANS, REWARDS, TESTS, TEXTS, IDS)]
+    plain = [c for c in COLUMNS if c.type not in (SPANS, SEGMENTS, REWARDS, TESTS, TEXTS, IDS)]
     own = {c.name: value for c in plain if c.group not in (Group.SAMPLING, Group.COUNTS)}
     sampling = {c.name: value for c in plain if c.group is Group.SAMPLING}
     table = encode([TrialRecord(sampled_with=Sampling(**sampling), **own), TrialRecord()])
@@ -151,11 +160,23 @@ def test_what_does_not_fit_is_null() -> None:
     assert values["compactions"] == [1]
 
 
+SURROGATES = TokenSpan(
+    0,
+    [1],
+    [2],
+    extra='"\ud83d"',
+    finish_reason="\udc00",
+    sampling="\udc00",
+    versions=(("\udc00", 0),),
+)
+
+
 def test_lone_surrogates_are_written() -> None:
     record = TrialRecord(
         trial_name="a\ud800b",
         rewards={"\udfff": 1.0},
-        spans=(TokenSpan(0, [1], [2], extra='"\ud83d"', finish_reason="\udc00"),),
+        spans=(SURROGATES,),
+        segments=(SegmentInfo(agent="\ud800", model="\ud800"),),
     )
     (back,) = decode(encode([record]))
     assert "\ud800" not in back.trial_name

@@ -8,14 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from wmo_distill.issues import Issue
-from wmo_distill.records import GradedTests, SegmentKind, TrialRecord
+from wmo_distill.records import GradedTests, Sampling, SegmentInfo, SegmentKind, TrialRecord
 from wmo_distill.shards.verify import verify
 from wmo_distill.tokens import TokenSpan, as_ids
 
 from .damaged import PART, after, change_span, edit_table, rewritten, set_column, told
 from .generated import lawful, long_chat, write_dataset
 
-MAIN = (SegmentKind.MAIN,)
+MAIN = (SegmentInfo(),)
+SUBAGENT = SegmentInfo(SegmentKind.SUBAGENT)
 
 
 @pytest.fixture
@@ -37,7 +38,15 @@ def test_a_lawful_dataset_has_no_faults(tmp_path: Path) -> None:
         lawful(
             "helpers",
             spans=(TokenSpan(0, [7], [8], segment=1), TokenSpan(0, [7, 8], [9], segment=2)),
-            segment_kinds=(SegmentKind.MAIN, SegmentKind.SUBAGENT, SegmentKind.SUBAGENT),
+            segments=(*MAIN, SegmentInfo(SegmentKind.SUMMARIZER), SUBAGENT),
+        ),
+        lawful(
+            "versions",
+            sampled_with=Sampling(policy_versions=("v1", "v2")),
+            spans=(
+                TokenSpan(0, [1], [2, 3, 4], versions=(("v1", 0), ("v2", 2)), used=False),
+                TokenSpan(1, [1], [2], versions=(("v2", 0),), sampling="{}", used=True),
+            ),
         ),
         lawful("step", episode_id="step/s", step_name="s", step_index=0),
         lawful("x", trial_id=None, episode_id="path:job/x"),
@@ -60,9 +69,10 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"issues": (Issue.TURNS_MISSING, Issue.DETAILS_NULL)}, "issues sorted"),
     ({"issues": ("no_such_issue",)}, "found 'no_such_issue'"),
     ({"completion": "half"}, "found 'half'"),
-    ({"segment_kinds": ()}, "a segment of segment_kinds"),
-    ({"segment_kinds": (SegmentKind.SUBAGENT,)}, "segment_kinds main, then subagent"),
-    ({"segment_kinds": MAIN * 2}, "segment_kinds main, then subagent"),
+    ({"segments": ()}, "one of the segments, found 0 segments"),
+    ({"segments": (SUBAGENT,)}, "segments main, then summarizer or subagent"),
+    ({"segments": MAIN * 2}, "segments main, then summarizer or subagent"),
+    ({"sampled_with": Sampling(policy_versions=("a", "a"))}, "each of policy_versions once"),
     ({"span_source": "none"}, "no spans with span_source none"),
     ({"episode_id": "z"}, "episode_id a"),
     ({"step_name": "s"}, "episode_id a…/s"),
@@ -88,7 +98,12 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     (spans(FIRST, after(FIRST, 1, 1, [2, 3])), "longest common prefix"),
     (spans(FIRST, after(FIRST, 1, 2, [3])), "longest common prefix"),
     (spans(TokenSpan(0, [], [4])), "a prompt, found no ids"),
-    (spans(TokenSpan(0, [1], [2], segment=1)), "a segment of segment_kinds"),
+    (spans(TokenSpan(0, [1], [2], segment=1)), "one of the segments, found 1 segments"),
+    (spans(TokenSpan(0, [1], [2], versions=(("a", 1),))), "below 1, found 1"),
+    (spans(TokenSpan(0, [1], [2, 3], versions=(("a", 0), ("b", 0)))), "below 2, found 0, 0"),
+    (spans(TokenSpan(0, [1], [2], versions=(("a", 0), ("b", 1)))), "below 1, found 0, 1"),
+    (spans(TokenSpan(0, [1], [], versions=(("a", 0),))), "below 0, found 0"),
+    (spans(TokenSpan(0, [1], None, versions=(("a", 0),))), "below 0, found 0"),
 ]  # fmt: skip
 
 
@@ -146,7 +161,8 @@ def test_rows_are_in_order_of_path_and_step(tmp_path: Path) -> None:
         ("sampled_logprobs", [-1.0] * 5, "4 log-probabilities, found 5"),
         ("sampled_logprobs", [-1.0, float("nan"), None, -1.0], "finite log-probabilities or null"),
         ("sampled_logprobs", [-1.0, float("-inf"), -1.0, -1.0], "finite log-probabilities"),
-        ("segment", -1, "a segment of segment_kinds"),
+        ("segment", -1, "one of the segments"),
+        ("versions", [], "versions from 0"),
         ("prefix_len", 2**31 - 1, "a prefix_len in [0, 8]"),
     ],
 )
@@ -162,6 +178,11 @@ def test_half_a_report_of_tests(out: Path, passed: int | None) -> None:
     report = {"passed": passed, "resolved": 1, "unresolved": 0}
     edit_table(out, set_column("tests", [report, None]))
     assert f"{PART}, row 0: expected tests null or three counts" in told(out)
+
+
+def test_policy_versions_hold_the_policy_version(out: Path) -> None:
+    edit_table(out, set_column("policy_version", ["a", None]))
+    assert f"{PART}, row 0: expected policy_versions a, the policy_version, found" in told(out)
 
 
 @pytest.mark.parametrize("moment", [-(2**63), 2**63 - 1])

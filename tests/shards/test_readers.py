@@ -13,11 +13,17 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from wmo_distill.records import GradedTests, Sampling
+from wmo_distill.records import GradedTests, Sampling, SegmentInfo, SegmentKind
 from wmo_distill.shards.schema import SCHEMA
 from wmo_distill.tokens import TokenSpan
 
 from .generated import lawful, long_chat, write_dataset
+
+NAMED: dict[str, Any] = {
+    "finish_reason": "stop",
+    "versions": (("a", 0), ("b", 1)),
+    "used": False,
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +40,11 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lawful(
             "gaps",
             spans=(
-                TokenSpan(0, [1, 2], [3, 4], [-0.5, float("nan")], finish_reason="stop"),
-                TokenSpan(2, [1, 2, 3, 4, 5], None),
+                TokenSpan(0, [1, 2], [3, 4], [-0.5, float("nan")], **NAMED),
+                TokenSpan(2, [1, 2, 3, 4, 5], None, sampling="{}"),
                 TokenSpan(3, [1, 9], []),
             ),
+            segments=(SegmentInfo(), SegmentInfo(SegmentKind.SUBAGENT, "a", "m", False)),
         ),
         lawful("long", spans=long_chat(20, 30)),
     ]
@@ -53,15 +60,18 @@ GAPS = [
     {
         "segment": 0, "call_index": 0, "prefix_len": 0, "prompt_suffix": [1, 2],
         "sampled_token_ids": [3, 4], "sampled_logprobs": [-0.5, None], "finish_reason": "stop",
-        "extra": None,
+        "versions": [{"version": "a", "start": 0}, {"version": "b", "start": 1}],
+        "sampling": None, "used": False, "extra": None,
     },
     {
         "segment": 0, "call_index": 2, "prefix_len": 4, "prompt_suffix": [5],
-        "sampled_token_ids": None, "sampled_logprobs": None, "finish_reason": None, "extra": None,
+        "sampled_token_ids": None, "sampled_logprobs": None, "finish_reason": None,
+        "versions": None, "sampling": "{}", "used": None, "extra": None,
     },
     {
         "segment": 0, "call_index": 3, "prefix_len": 1, "prompt_suffix": [9],
-        "sampled_token_ids": [], "sampled_logprobs": None, "finish_reason": None, "extra": None,
+        "sampled_token_ids": [], "sampled_logprobs": None, "finish_reason": None,
+        "versions": None, "sampling": None, "used": None, "extra": None,
     },
 ]  # fmt: skip
 
@@ -73,6 +83,10 @@ def check(rows: list[dict[str, Any]]) -> None:
     assert by_name["bare1"]["spans"] == []
     assert by_name["bare1"]["tests"] in (None, NO_TESTS)
     assert by_name["gaps"]["spans"] == GAPS
+    assert by_name["gaps"]["segments"] == [
+        {"kind": "main", "agent": None, "model": None, "trainable": True},
+        {"kind": "subagent", "agent": "a", "model": "m", "trainable": False},
+    ]
     full = by_name["é-full"]
     assert full["rewards"] == [
         {"name": "reward", "value": 1.0},

@@ -10,10 +10,11 @@ import pytest
 from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards import writer
+from wmo_distill.shards.columns import TEXT
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.digest import MODULUS, row_digest
 from wmo_distill.shards.manifest import PartInfo, Totals
-from wmo_distill.shards.schema import LEDGER_SCHEMA, SCHEMA, TEXT
+from wmo_distill.shards.schema import LEDGER_SCHEMA, SCHEMA
 from wmo_distill.shards.writer import PartWriter, leaves, parquet_writer
 from wmo_distill.tokens import TokenSpan
 

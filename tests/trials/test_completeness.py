@@ -10,7 +10,7 @@ import pytest
 
 from wmo_distill import BuildOptions
 from wmo_distill.issues import Issue
-from wmo_distill.records import Completeness, SegmentKind, SpanSource, TrialRecord
+from wmo_distill.records import Completeness, SegmentInfo, SegmentKind, SpanSource, TrialRecord
 from wmo_distill.sources.harbor.discovery import found_at
 from wmo_distill.trials.read import read_trial_dir
 
@@ -261,8 +261,8 @@ class TestHarborsOwn:
             (root / "result.json").write_text(json.dumps(result))
         record = read(root)
         assert record.span_source is SpanSource.TRAJECTORY
-        assert record.segment_kinds == whole.segment_kinds
-        assert record.segment_kinds[1:] == (SegmentKind.SUBAGENT,) * 3
+        assert record.segments == whole.segments
+        assert record.segments[1:] == (SegmentInfo(SegmentKind.SUMMARIZER),) * 3
         assert [calls(span) for span in record.spans] == [calls(span) for span in whole.spans]
         assert record.completeness is Completeness.SILENT
 

@@ -108,4 +108,4 @@ def test_a_compaction_is_placed() -> None:
     ]
     assert list(record.compactions) == broken != []
     assert record.counts.fragments == 2
-    assert len(record.segment_kinds) == 4
+    assert len(record.segments) == 4

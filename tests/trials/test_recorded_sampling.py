@@ -16,7 +16,7 @@ from wmo_distill.declare import parse_declare
 from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
-from wmo_distill.records import LogprobMode, SegmentKind, TrialRecord
+from wmo_distill.records import LogprobMode, SegmentInfo, TrialRecord
 from wmo_distill.sources.sink import read_sink
 from wmo_distill.tokens import TokenSpan
 
@@ -41,6 +41,10 @@ class TestVarying:
             )
             versions, temperatures = rows.to_dicts()
             assert versions["policy_version"] is None
+            assert versions["policy_versions"] == ["7", "8"]
+            one = temperatures["policy_version"]
+            assert one == declare.get("policy_version")
+            assert temperatures["policy_versions"] == ([] if one is None else [one])
             assert versions["train_step"] is None
             assert versions["logprob_mode"] == "unknown"
             assert temperatures["temperature"] is None
@@ -203,7 +207,7 @@ def test_a_mode_that_is_unknown_in_all_lines_may_be_declared(tmp_path: Path) -> 
 def test_show_leaves_odd_values_out_of_its_numbers() -> None:
     odd = [-0.25, -9999.0, float("nan"), -0.75, -2.0]
     spans = (TokenSpan(0, [1], [2] * 5, odd), TokenSpan(1, [1], [2], [-1e16]))
-    record = TrialRecord(spans=spans, segment_kinds=(SegmentKind.MAIN,))
+    record = TrialRecord(spans=spans, segments=(SegmentInfo(),))
     first, second = render_record(record).splitlines()[-2:]
     assert first.split() == ["0", "main", "0", "1", "1", "5", "-1.0000", "-0.7500"]
     assert second.split() == ["0", "main", "1", "1", "1", "1"]

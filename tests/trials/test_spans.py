@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmo_distill.issues import Issue
-from wmo_distill.records import SegmentKind, SpanSource
+from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
 from wmo_distill.sources.harbor.plain import read_result_lists
 from wmo_distill.tokenjson.rows import MISSING_IDS, IdRow, id_row, logprob_row
 from wmo_distill.trials.spans import ABSENT, Spans, episode_spans
@@ -46,7 +46,7 @@ def read(details: Any, witness: Witness | None = None, **options: Any) -> Spans:
     spans = episode_spans(value["agent_result"]["rollout_details"], witness or Witness(), **options)
     dropped = sum(issue.drops_call for issue in spans.issues)
     assert spans.calls_found == len(spans.spans) + dropped
-    assert len(spans.kinds) > max((span.segment for span in spans.spans), default=0)
+    assert len(spans.segments) > max((span.segment for span in spans.spans), default=0)
     for span in spans.spans:
         assert span.sampled_logprobs is None or span.sampled_logprobs.size == span.sampled.size
     return spans
@@ -189,7 +189,7 @@ def test_no_tokens_has_a_reason(details: Any, issue: Issue) -> None:
     spans = read(details)
     assert not spans.spans
     assert issue in spans.issues
-    assert spans.kinds == (SegmentKind.MAIN,)
+    assert spans.segments == (SegmentInfo(),)
     assert spans.source is SpanSource.NONE
 
 
@@ -262,7 +262,7 @@ def test_helpers_are_segments_of_their_own() -> None:
     helper = entry([[1, 2]], [[9]], [[-1.0]])
     spans = read([clean, helper, entry([[5]], [[6]])])
     assert [(s.segment, s.call_index) for s in spans.spans] == [(0, 0), (0, 1), (1, 0), (2, 0)]
-    assert spans.kinds == (SegmentKind.MAIN, SegmentKind.SUBAGENT, SegmentKind.SUBAGENT)
+    assert spans.segments == (SegmentInfo(), *[SegmentInfo(SegmentKind.SUMMARIZER)] * 2)
     assert list(spans.issues) == [Issue.LOGPROBS_MISSING]
 
 
@@ -271,7 +271,7 @@ def test_a_summarizer_in_entry_0_is_moved(first_step: Any, moved: bool) -> None:
     turns = [] if first_step is None else [Turn(id_row(first_step))]
     spans = read([entry([[5]], [[6]], [[-1.0]])], Witness(turns, [id_row([5])]))
     assert [span.segment for span in spans.spans] == [int(moved)]
-    assert len(spans.kinds) == 1 + moved
+    assert len(spans.segments) == 1 + moved
 
 
 def test_extras_follow_their_call() -> None:

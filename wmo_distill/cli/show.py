@@ -103,7 +103,7 @@ def render_record(record: "TrialRecord") -> str:
 
 def _calls(record: "TrialRecord") -> Iterator[tuple[str, ...]]:
     for span in record.spans:
-        kind = record.segment_kinds[span.segment] if record.segment_kinds else ""
+        kind = record.segments[span.segment].kind if record.segments else ""
         yield (
             f"{span.segment} {kind}",
             f"{span.call_index}",

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,21 @@ from wmo_distill.datums.datum import TrainDatum
 from wmo_distill.datums.experts import packed
 from wmo_distill.datums.groups import EpisodeGroup
 from wmo_distill.datums.manifest import SCHEMA_VERSION
+from wmo_distill.shards.columns import (
+    BOOL,
+    FLOAT,
+    IDS,
+    INT32,
+    LOGPROBS,
+    TEXT,
+    Column,
+    column,
+    columns_table,
+    list_of,
+    schema_of,
+)
 from wmo_distill.shards.lists import joined, list_array, offsets
+from wmo_distill.shards.schema import COLUMNS, Group
 
 VERSION_KEY = b"wmo_distill.datum_schema_version"
 
@@ -38,17 +53,6 @@ def datum_id(datum: TrainDatum) -> str:
     return hashlib.sha256(data.data).hexdigest()[:32]
 
 
-def _list(of: pa.DataType, *, nullable: bool = False) -> pa.DataType:
-    return pa.list_(pa.field("element", of, nullable=nullable))
-
-
-_EXPERTS = pa.struct(
-    [
-        pa.field("data", pa.binary()),
-        pa.field("shape", _list(pa.int32())),
-        pa.field("dtype", pa.string()),
-    ]
-)
 _Take = Callable[[Row], Any]
 
 
@@ -57,93 +61,115 @@ def _experts(row: Row) -> dict[str, Any] | None:
     return None if experts is None else packed(experts)
 
 
-def _of_group(name: str) -> _Take:
-    return lambda row: getattr(row.group, name)
-
-
-def _chosen(name: str) -> _Take:
-    return lambda row: getattr(row.group.chosen, name)
-
-
-_S, _I, _L, _F, _B = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
+_EXPERTS = pa.struct(
+    [pa.field("data", pa.binary()), pa.field("shape", IDS), pa.field("dtype", TEXT)]
+)
+_FLOATS = list_of(FLOAT)
 _RECORD, _TOKENS = "record", "tokens"
+_OF_RECORD = {c.name: c for c in COLUMNS}
 
-# name, type, nullable, where from: the record's column of that name, the arrays of the datum,
-# or a value of the row
-_COLUMNS: tuple[tuple[str, pa.DataType, bool, _Take | str], ...] = (
-    ("datum_id", _S, False, lambda row: datum_id(row.datum)),
-    ("episode_id", _S, False, _RECORD),
-    ("trial_name", _S, False, _RECORD),
-    ("step_name", _S, True, _RECORD),
-    ("step_index", _I, True, _RECORD),
-    ("task_id", _S, True, _RECORD),
-    ("group_id", _S, False, _RECORD),
-    ("group_expected", _I, True, _RECORD),
-    ("attempt", _I, True, _RECORD),
-    ("job", _S, True, _RECORD),
-    ("agent_name", _S, True, _RECORD),
-    ("model_name", _S, True, _RECORD),
-    ("segment", _I, False, lambda row: row.datum.segment),
-    ("fragment_index", _I, False, lambda row: row.datum.fragment_index),
-    ("n_fragments", _I, False, lambda row: row.n_fragments),
-    ("token_ids", _list(_I), False, _TOKENS),
-    ("loss_mask", _list(_B), False, _TOKENS),
-    ("sampled_logprobs", _list(_F, nullable=True), False, _TOKENS),
-    ("advantages", _list(_F), True, _TOKENS),
-    ("teacher_logprobs", _list(_F, nullable=True), True, _TOKENS),
-    ("rescored_logprobs", _list(_F, nullable=True), True, _TOKENS),
-    ("call_starts", _list(_I), False, lambda row: list(row.datum.call_starts)),
-    ("call_lengths", _list(_I), False, lambda row: list(row.datum.call_lengths)),
-    ("finish_reasons", _list(_S, nullable=True), False, lambda row: row.datum.finish_reasons),
-    ("ends_chat", _B, False, lambda row: row.datum.ends_chat),
-    ("reward", _F, True, _chosen("reward")),
-    ("reward_valid", _B, True, _chosen("valid")),
-    ("passed", _B, True, _chosen("passed")),
-    ("step_reward", _F, True, _chosen("step_reward")),
-    ("trial_reward", _F, True, _RECORD),
-    ("group_size", _I, True, _of_group("size")),
-    ("group_measured", _I, True, _of_group("measured")),
-    ("group_mean", _F, True, _of_group("mean")),
-    ("group_std", _F, True, _of_group("std")),
-    ("stop_reason", _S, False, _RECORD),
-    ("completion", _S, False, _RECORD),
-    ("break_cause", _S, True, lambda row: row.datum.break_cause),
-    ("break_position", _I, True, lambda row: row.datum.break_position),
-    ("weight", _F, False, lambda row: row.weight),
-    ("teacher", _S, True, lambda row: row.teacher),
-    ("routed_experts", _EXPERTS, True, _experts),
-    ("temperature", _F, True, _RECORD),
-    ("top_p", _F, True, _RECORD),
-    ("top_k", _I, True, _RECORD),
-    ("logprob_mode", _S, False, _RECORD),
-    ("policy_version", _S, True, _RECORD),
-    ("train_step", _L, True, _RECORD),
-    ("tokenizer", _S, True, _RECORD),
-    ("declared", _list(_S), False, _RECORD),
-    ("sampling", _S, True, _RECORD),
-)
 
-DATUM_SCHEMA = pa.schema(
-    [pa.field(name, kind, nullable=nullable) for name, kind, nullable, _ in _COLUMNS],
-    metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()},
-)
-PER_TOKEN = tuple(name for name, _, _, origin in _COLUMNS if origin == _TOKENS)
-RECORD_COLUMNS = tuple(name for name, _, _, origin in _COLUMNS if origin == _RECORD)
+def _as_in_record(*names: str) -> tuple[Column, ...]:
+    return tuple(replace(_OF_RECORD[name], group=_RECORD) for name in names)
+
+
+def _per_token(*columns: Column) -> tuple[Column, ...]:
+    return tuple(replace(column, group=_TOKENS) for column in columns)
+
+
+# The group says where a value is from: the record's column of that name, the arrays of the datum
+# or `_TAKE`, below.
+DATUM_COLUMNS = (
+    column("datum_id", TEXT, "hash of the ids: equal sequences share it, scores are kept under it"),
+    *_as_in_record(
+        "episode_id", "trial_name", "step_name", "step_index", "task_id", "group_id",
+        "group_expected", "attempt", "job", "agent_name", "model_name",
+    ),
+    column("segment", INT32, "0 is the main chat"),
+    column("fragment_index", INT32, "from 0 within the segment"),
+    column("n_fragments", INT32, "sequences of the episode, all segments"),
+    *_per_token(
+        column("token_ids", IDS, "context and sampled ids"),
+        column("loss_mask", list_of(BOOL), "true where trained"),
+        column("sampled_logprobs", LOGPROBS,
+            "null where not trained, and in a supervised build where none was recorded; "
+            "`iter_datums` gives 0.0 and NaN"),
+        column("advantages?", _FLOATS, "0 where not trained; null where there are none"),
+        column("teacher_logprobs?", LOGPROBS, "of every token but the first, which is null"),
+        column("rescored_logprobs?", LOGPROBS,
+            "with `--rescored`: the student's own, asked again, of every token but the first; "
+            "exp(rescored - recorded) is a token's importance weight"),
+    ),
+    column("call_starts", IDS, "where each sampled run begins, trained or not"),
+    column("call_lengths", IDS, "how long each of these runs is"),
+    column("finish_reasons", list_of(TEXT, nullable=True),
+        "why each of these calls ended, in the provider's words; an element is null where none was "
+        "recorded"),
+    column("ends_chat", BOOL,
+        "the last recorded call of the episode's main chat is in this sequence"),
+    column("reward?", FLOAT,
+        "the one that `--reward` chose, on which the episode trains and which exports carry; null "
+        "where a return is not known"),
+    column("reward_valid?", BOOL,
+        "whether that reward counts; measured is a reward with true here"),
+    column("passed?", BOOL,
+        "the record's own; with `--reward trial` whether the trial's reward passes, by the build's "
+        "`--pass-at`"),
+    column("step_reward?", FLOAT, "the record's own reward, whatever was chosen"),
+    *_as_in_record("trial_reward"),
+    column("group_size?", INT32, "episodes of its `group_id` and `step_name`"),
+    column("group_measured?", INT32, "those of them whose chosen reward is measured"),
+    column("group_mean?", FLOAT, "of the measured rewards"),
+    column("group_std?", FLOAT, "of these, with n - 1; null below two"),
+    *_as_in_record("stop_reason", "completion"),
+    column("break_cause?", TEXT, "why it is not the sequence before, gone on"),
+    column("break_position?", INT32,
+        "leading ids that its first prompt shares with what came before"),
+    column("weight", FLOAT, "1, or with `--normalize sequence` 1 / the episode's trained tokens"),
+    column("teacher?", TEXT, "whose `teacher_logprobs` they are"),
+    column("routed_experts?", _EXPERTS,
+        "with `--routed-experts`: [tokens - 1, layers, experts a token], little-endian"),
+    *_as_in_record(*(c.name for c in COLUMNS if c.group == Group.SAMPLING)),
+)  # fmt: skip
+_TAKE: dict[str, _Take] = {
+    "datum_id": lambda row: datum_id(row.datum),
+    "reward": lambda row: row.group.chosen.reward,
+    "reward_valid": lambda row: row.group.chosen.valid,
+    "passed": lambda row: row.group.chosen.passed,
+    "step_reward": lambda row: row.group.chosen.step_reward,
+    "group_size": lambda row: row.group.size,
+    "group_measured": lambda row: row.group.measured,
+    "group_mean": lambda row: row.group.mean,
+    "group_std": lambda row: row.group.std,
+    "routed_experts": _experts,
+    **{name: attrgetter(name) for name in ("n_fragments", "weight", "teacher")},
+}
+
+DATUM_SCHEMA = schema_of(DATUM_COLUMNS, VERSION_KEY, SCHEMA_VERSION)
+PER_TOKEN = tuple(c.name for c in DATUM_COLUMNS if c.group == _TOKENS)
+RECORD_COLUMNS = tuple(c.name for c in DATUM_COLUMNS if c.group == _RECORD)
+
+
+def datum_columns_table() -> str:
+    """The columns as Markdown: a table of those that a record has not, and the others' names."""
+    own = [c for c in DATUM_COLUMNS if c.group != _RECORD]
+    names = ", ".join(f"`{name}`" for name in RECORD_COLUMNS)
+    return f"{columns_table(own)}\n\nAs in the record: {names}."
 
 
 def datum_table(rows: Sequence[Row]) -> pa.Table:
     """The rows in the declared schema; per-token lists straight from their arrays."""
     records = _records(rows)
-    lists = _per_token([row.datum for row in rows])
+    lists = _token_lists([row.datum for row in rows])
     arrays = []
-    for name, kind, _, origin in _COLUMNS:
-        if origin == _RECORD:
-            arrays.append(records.column(name))
-        elif origin == _TOKENS:
-            arrays.append(lists[name])
+    for c in DATUM_COLUMNS:
+        if c.group == _RECORD:
+            arrays.append(records.column(c.name))
+        elif c.group == _TOKENS:
+            arrays.append(lists[c.name])
         else:
-            assert callable(origin)
-            arrays.append(pa.array([origin(row) for row in rows], kind))
+            take = _TAKE.get(c.name) or attrgetter(f"datum.{c.name}")
+            arrays.append(pa.array(map(take, rows), c.type))
     return pa.Table.from_arrays(arrays, schema=DATUM_SCHEMA)
 
 
@@ -157,8 +183,8 @@ def _records(rows: Sequence[Row]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def _per_token(datums: Sequence[TrainDatum]) -> dict[str, pa.Array]:
-    types = {name: kind for name, kind, _, _ in _COLUMNS}
+def _token_lists(datums: Sequence[TrainDatum]) -> dict[str, pa.Array]:
+    types = {c.name: c.type for c in DATUM_COLUMNS}
     ids = [datum.token_ids for datum in datums]
     starts = offsets([array.size for array in ids])
     mask = joined([datum.loss_mask for datum in datums], np.dtype(bool))
@@ -192,8 +218,8 @@ def _packed(bits: NDArray[np.bool_]) -> pa.Buffer:
 
 
 def _bits(values: NDArray[np.bool_]) -> pa.Array:
-    return pa.Array.from_buffers(_B, values.size, [None, _packed(values)])
+    return pa.Array.from_buffers(BOOL, values.size, [None, _packed(values)])
 
 
 def _floats(values: NDArray[np.float64], present: NDArray[np.bool_]) -> pa.Array:
-    return pa.Array.from_buffers(_F, values.size, [_packed(present), pa.py_buffer(values)])
+    return pa.Array.from_buffers(FLOAT, values.size, [_packed(present), pa.py_buffer(values)])

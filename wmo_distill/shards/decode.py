@@ -3,10 +3,11 @@
 Whole prompts are put together only where they are asked for.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -14,20 +15,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wmo_distill.errors import DistillError
-from wmo_distill.issues import Issue
 from wmo_distill.records import (
-    Completeness,
-    Completion,
     GradedTests,
-    LogprobMode,
     Sampling,
+    SegmentInfo,
     SegmentKind,
-    SpanSource,
     StopReason,
     TrialRecord,
 )
+from wmo_distill.shards.columns import IDS, INT64, TEXTS, TIME, Column
 from wmo_distill.shards.encode import EPOCH
-from wmo_distill.shards.schema import COLUMNS, INT64, Group
+from wmo_distill.shards.schema import COLUMNS, REWARDS, SEGMENTS, TESTS, Group
 from wmo_distill.tokens import TokenSpan
 
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -57,6 +55,9 @@ class SpanColumns:
     sampled_token_ids: Lists
     sampled_logprobs: Lists
     finish_reason: list[str | None]
+    versions: list[list[dict[str, Any]] | None]
+    sampling: list[str | None]
+    used: list[bool | None]
     extra: list[str | None]
 
     @classmethod
@@ -65,6 +66,11 @@ class SpanColumns:
         first, last = int(offsets[0]), int(offsets[-1])
         structs = spans.values.slice(first, last - first)
         child = {field.name: structs.field(i) for i, field in enumerate(structs.type)}
+
+        def listed(name: str) -> list[Any]:
+            present = name in child and child[name].null_count < len(structs)
+            return cast(list[Any], child[name].to_pylist()) if present else [None] * len(structs)
+
         return cls(
             starts=offsets - first,
             segment=child["segment"].to_numpy(),
@@ -73,8 +79,11 @@ class SpanColumns:
             prompt_suffix=_lists(child["prompt_suffix"]),
             sampled_token_ids=_lists(child["sampled_token_ids"]),
             sampled_logprobs=_lists(child["sampled_logprobs"]),
-            finish_reason=child["finish_reason"].to_pylist(),
-            extra=child["extra"].to_pylist() if "extra" in child else [None] * len(structs),
+            finish_reason=listed("finish_reason"),
+            versions=listed("versions"),
+            sampling=listed("sampling"),
+            used=listed("used"),
+            extra=listed("extra"),
         )
 
     def row(self, row: int) -> tuple[TokenSpan, ...]:
@@ -83,7 +92,7 @@ class SpanColumns:
         spans = []
         for i in range(self.starts[row], self.starts[row + 1]):
             segment = int(self.segment[i])
-            suffix = self.prompt_suffix[i]
+            suffix, runs = self.prompt_suffix[i], self.versions[i]
             assert suffix is not None
             span = TokenSpan.after(
                 before.get(segment),
@@ -94,6 +103,9 @@ class SpanColumns:
                 self.sampled_logprobs[i],
                 segment=segment,
                 finish_reason=self.finish_reason[i],
+                versions=tuple((run["version"], run["start"]) for run in runs or ()) or None,
+                sampling=self.sampling[i],
+                used=self.used[i],
                 extra=self.extra[i],
             )
             before[segment] = span
@@ -128,39 +140,20 @@ def plain_list(column: pa.Array) -> list[Any]:
     return cast(list[Any], column.to_pylist())
 
 
-_SAMPLING = tuple(c.name for c in COLUMNS if c.group is Group.SAMPLING)
-_OWN = tuple(
-    c.name for c in COLUMNS if c.group not in (Group.SAMPLING, Group.COUNTS) and c.name != "spans"
-)
-
-
 def record_of(values: dict[str, Any], spans: tuple[TokenSpan, ...]) -> TrialRecord:
     """A record from its row; the count columns are left out, they follow from the spans."""
-    sampling = {name: values[name] for name in _SAMPLING}
-    sampling["logprob_mode"] = _word(LogprobMode, sampling["logprob_mode"])
-    sampling["declared"] = tuple(sampling["declared"])
-    own = {name: values[name] for name in _OWN}
-    own["rewards"] = {reward["name"]: reward["value"] for reward in own["rewards"]}
-    if own["tests"] is not None:
-        own["tests"] = GradedTests.model_construct(**own["tests"])
-    if own["stop_reason"] in _STOP_REASONS:
-        own["stop_reason"] = StopReason(own["stop_reason"])
-    own["completion"] = _word(Completion, own["completion"])
-    own["span_source"] = _word(SpanSource, own["span_source"])
-    own["completeness"] = _word(Completeness, own["completeness"])
-    own["segment_kinds"] = _words(SegmentKind, own["segment_kinds"])
-    own["issues"] = _words(Issue, own["issues"])
-    own["compactions"] = tuple(own["compactions"])
-    own["started_at"] = _time(own["started_at"])
-    own["finished_at"] = _time(own["finished_at"])
+    own: dict[str, Any] = {}
+    sampling: dict[str, Any] = {}
+    for column, convert in _READ:
+        value = values[column.name]
+        if convert is not None and value is not None:
+            value = convert(value)
+        (sampling if column.group == Group.SAMPLING else own)[column.name] = value
     return TrialRecord(sampled_with=Sampling(**sampling), spans=spans, **own)
 
 
-_STOP_REASONS = frozenset(map(str, StopReason))
-
-
-def _words(kind: type[_Word], words: Iterable[str]) -> tuple[_Word, ...]:
-    return tuple(_word(kind, word) for word in words)
+def _segments(rows: Sequence[dict[str, Any]]) -> tuple[SegmentInfo, ...]:
+    return tuple(SegmentInfo(**{**row, "kind": _word(SegmentKind, row["kind"])}) for row in rows)
 
 
 def _word(kind: type[_Word], word: str) -> _Word:
@@ -173,5 +166,34 @@ def _word(kind: type[_Word], word: str) -> _Word:
         ) from None
 
 
-def _time(value: int | None) -> datetime | None:
-    return None if value is None else EPOCH + timedelta(microseconds=value)
+def _open_word(kind: type[StrEnum], word: str) -> str:
+    """A word of the vocabulary, or of a run trace."""
+    return kind(word) if word in set(kind) else word
+
+
+def _time(value: int) -> datetime:
+    return EPOCH + timedelta(microseconds=value)
+
+
+_FROM: dict[pa.DataType, Callable[[Any], Any]] = {
+    TEXTS: tuple,
+    IDS: tuple,
+    TIME: _time,
+    REWARDS: lambda rows: {row["name"]: row["value"] for row in rows},
+    TESTS: lambda counts: GradedTests.model_construct(**counts),
+    SEGMENTS: _segments,
+}
+
+
+def _converter(column: Column) -> Callable[[Any], Any] | None:
+    """A column's plain value to that of a record; None where they are the same."""
+    words = column.words
+    if words is None:
+        return _FROM.get(column.type)
+    if column.type == TEXTS:
+        return lambda listed: tuple(_word(words, word) for word in listed)
+    one = _open_word if words is StopReason else _word
+    return partial(one, words)
+
+
+_READ = tuple((c, _converter(c)) for c in COLUMNS if c.group != Group.COUNTS and c.name != "spans")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmo_distill.records import TrialRecord
-from wmo_distill.shards.encode import deltas, row_values, text
+from wmo_distill.shards.encode import deltas, row_values, text, versions
 
 MODULUS = 2**256
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
@@ -22,7 +22,8 @@ def row_digest(record: TrialRecord, values: dict[str, Any] | None = None) -> byt
     for span, (prefix_len, suffix) in zip(record.spans, deltas(record.spans), strict=True):
         lists = (suffix, span.sampled_token_ids, _one_nan(span.sampled_logprobs))
         sizes = [None if array is None else array.size for array in lists]
-        words = [text(span.finish_reason), text(span.extra)]
+        words: list[Any] = [text(span.finish_reason), versions(span.versions), text(span.sampling)]
+        words += [span.used, text(span.extra)]
         heads.append([span.segment, span.call_index, prefix_len, *sizes, *words])
         arrays += lists
     # The sizes of all arrays come first, so their bytes need no marks between them.

@@ -14,28 +14,34 @@ import numpy as np
 import pyarrow as pa
 
 from wmo_distill.files import plain_text
-from wmo_distill.records import TrialRecord
-from wmo_distill.shards.lists import joined, list_array, offsets
-from wmo_distill.shards.schema import (
+from wmo_distill.records import SegmentInfo, TrialRecord
+from wmo_distill.shards.columns import (
     BOOL,
-    COLUMNS,
     FLOAT,
     IDS,
     INT32,
     INT64,
     LOGPROBS,
-    REWARDS,
-    SCHEMA,
-    SPAN,
-    SPANS,
-    TESTS,
     TEXT,
     TEXTS,
     TIME,
     Column,
+)
+from wmo_distill.shards.lists import joined, list_array, offsets
+from wmo_distill.shards.schema import (
+    COLUMNS,
+    REWARDS,
+    SCHEMA,
+    SEGMENT_FIELDS,
+    SEGMENTS,
+    SPAN,
+    SPAN_FIELDS,
+    SPANS,
+    TESTS,
+    VERSIONS,
     Group,
 )
-from wmo_distill.tokens import Ids, Logprobs, TokenSpan
+from wmo_distill.tokens import Ids, Logprobs, TokenSpan, Versions
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -95,6 +101,20 @@ def _tests(value: Any) -> dict[str, int | None] | None:
     return None if None in tests.values() else tests
 
 
+def _segments(value: Sequence[SegmentInfo]) -> list[dict[str, Any]]:
+    return [
+        {c.name: _CONVERT[c.type](getattr(segment, c.name)) for c in SEGMENT_FIELDS}
+        for segment in value
+    ]
+
+
+def versions(value: Versions | None) -> list[dict[str, Any]] | None:
+    """The runs of a span as rows."""
+    if value is None:
+        return None
+    return [{"version": text(name) or "", "start": start} for name, start in value]
+
+
 _CONVERT: dict[pa.DataType, Callable[[Any], Any]] = {
     TEXT: text,
     INT32: _integer(32),
@@ -106,14 +126,18 @@ _CONVERT: dict[pa.DataType, Callable[[Any], Any]] = {
     IDS: _integers,
     REWARDS: _rewards,
     TESTS: _tests,
+    SEGMENTS: _segments,
 }
 _EMPTY: dict[pa.DataType, Any] = {TEXT: "", INT32: 0, INT64: 0, BOOL: False}
 _PLAIN = tuple(column for column in COLUMNS if column.name != "spans")
 
 
+_HOLDERS: dict[str, str] = {Group.SAMPLING: "sampled_with.", Group.COUNTS: "counts."}
+
+
 def _getter(column: Column) -> Callable[[TrialRecord], Any]:
     """Takes a column's value from where a record holds it."""
-    holder = {Group.SAMPLING: "sampled_with.", Group.COUNTS: "counts."}.get(column.group, "")
+    holder = _HOLDERS.get(column.group, "")
     return attrgetter(f"{holder}{column.name}")
 
 
@@ -173,17 +197,15 @@ def stored_ids(record: TrialRecord) -> int:
 def _span_lists(rows: Sequence[Sequence[TokenSpan]]) -> pa.Array:
     spans = [span for row in rows for span in row]
     coded = [delta for row in rows for delta in deltas(row)]
-    children = {
-        "segment": _int32([span.segment for span in spans]),
-        "call_index": _int32([span.call_index for span in spans]),
-        "prefix_len": _int32([prefix_len for prefix_len, _ in coded]),
-        "prompt_suffix": _id_lists([suffix for _, suffix in coded]),
-        "sampled_token_ids": _id_lists([span.sampled_token_ids for span in spans]),
-        "sampled_logprobs": _logprob_lists([span.sampled_logprobs for span in spans]),
-        "finish_reason": pa.array([text(span.finish_reason) for span in spans], TEXT),
-        "extra": pa.array([text(span.extra) for span in spans], TEXT),
+    own: dict[str, list[Any]] = {
+        "prefix_len": [prefix_len for prefix_len, _ in coded],
+        "prompt_suffix": [suffix for _, suffix in coded],
     }
-    structs = pa.StructArray.from_arrays([children[f.name] for f in SPAN], fields=list(SPAN))
+    children = [
+        _ARRAYS[c.type](own.get(c.name) or [getattr(span, c.name) for span in spans])
+        for c in SPAN_FIELDS
+    ]
+    structs = pa.StructArray.from_arrays(children, fields=list(SPAN))
     return pa.ListArray.from_arrays(offsets([len(row) for row in rows]), structs, type=SPANS)
 
 
@@ -200,3 +222,13 @@ def _logprob_lists(arrays: Sequence[Logprobs | None]) -> pa.Array:
     values = joined(arrays, np.dtype(np.float64))
     lost = ~np.isfinite(values)
     return list_array(arrays, pa.array(values, mask=lost if lost.any() else None), LOGPROBS)
+
+
+_ARRAYS: dict[pa.DataType, Callable[[list[Any]], pa.Array]] = {
+    INT32: _int32,
+    IDS: _id_lists,
+    LOGPROBS: _logprob_lists,
+    TEXT: lambda words: pa.array(map(text, words), TEXT),
+    BOOL: lambda flags: pa.array(flags, BOOL),
+    VERSIONS: lambda runs: pa.array(map(versions, runs), VERSIONS),
+}

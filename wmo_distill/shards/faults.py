@@ -24,6 +24,7 @@ from wmo_distill.shards.invariants import (
     count_breaches,
     grade_breaches,
     identity_breaches,
+    sampling_breaches,
     span_breaches,
     time_breaches,
     word_breaches,
@@ -195,6 +196,7 @@ def _row_breaches(
     yield from breaches
     yield from identity_breaches(row)
     yield from grade_breaches(row, rules)
+    yield from sampling_breaches(row)
     episode = hashlib.sha256(row["episode_id"].encode()).digest()[:16]
     if episode in seen.episodes:
         yield Breach("each episode_id once", row["episode_id"])

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,18 +16,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.counts import TokenCounts
-from wmo_distill.issues import Issue
 from wmo_distill.predicates import passes
-from wmo_distill.records import (
-    Completeness,
-    Completion,
-    LogprobMode,
-    SegmentKind,
-    SpanSource,
-    StopReason,
-)
+from wmo_distill.records import SegmentKind
 from wmo_distill.shards.decode import SpanColumns
 from wmo_distill.shards.encode import EPOCH
+from wmo_distill.shards.schema import COLUMNS
 from wmo_distill.tokens import NO_IDS
 
 
@@ -56,25 +48,19 @@ _FIRST_TIME, _LAST_TIME = (
     (end.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
     for end in (datetime.min, datetime.max)
 )
+_WORDS = {c.name: c.words for c in COLUMNS if c.words is not None}
 _GROUP = re.compile("[0-9a-f]{16}")
-_WORDS: dict[str, type[StrEnum]] = {
-    "logprob_mode": LogprobMode,
-    "stop_reason": StopReason,
-    "completion": Completion,
-    "span_source": SpanSource,
-    "completeness": Completeness,
-}
-_WORD_LISTS: dict[str, type[StrEnum]] = {"segment_kinds": SegmentKind, "issues": Issue}
 
 
 def word_breaches(row: dict[str, Any]) -> Iterator[Breach]:
     """Closed vocabularies; issues sorted."""
     for name, kind in _WORDS.items():
-        if row[name] not in set(kind):
-            yield Breach(f"{name} one of {', '.join(kind)}", repr(row[name]))
-    for name, kind in _WORD_LISTS.items():
-        for word in sorted(set(row[name]) - set(kind)):
-            yield Breach(f"{name} of known codes", repr(word))
+        value = row[name]
+        if isinstance(value, list):
+            for word in sorted(set(value) - set(kind)):
+                yield Breach(f"{name} of known codes", repr(word))
+        elif value not in set(kind):
+            yield Breach(f"{name} one of {', '.join(kind)}", repr(value))
     if row["issues"] != sorted(row["issues"]):
         yield Breach("issues sorted", ", ".join(row["issues"]))
 
@@ -134,9 +120,10 @@ def span_breaches(
     row: dict[str, Any], spans: SpanColumns, at: int, rules: Rules
 ) -> Iterator[Breach]:
     """The lists of every call and their coding; `at` is the row's place in its batch."""
-    kinds: Sequence[str] = row["segment_kinds"]
-    if kinds and list(kinds) != ["main"] + ["subagent"] * (len(kinds) - 1):
-        yield Breach("segment_kinds main, then subagent", ", ".join(kinds))
+    kinds = [segment["kind"] for segment in row["segments"]]
+    known = kinds[:1] in ([], ["main"]) and set(kinds[1:]) <= {*SegmentKind} - {"main"}
+    if not known:
+        yield Breach("segments main, then summarizer or subagent", ", ".join(kinds))
     if any(a > b for a, b in pairwise([0, *row["compactions"]])):
         yield Breach("compactions ascending from 0", str(row["compactions"]))
     first, last = int(spans.starts[at]), int(spans.starts[at + 1])
@@ -147,7 +134,7 @@ def span_breaches(
         segment, call = int(spans.segment[i]), int(spans.call_index[i])
         where = f"span {i - first} (segment {segment}, call {call})"
         if not 0 <= segment < len(kinds):
-            yield Breach(f"{where}: a segment of segment_kinds", f"{len(kinds)} kinds")
+            yield Breach(f"{where}: one of the segments", f"{len(kinds)} segments")
         last_call, sequence = before.get(segment, (-1, NO_IDS))
         if call <= last_call:
             yield Breach(f"{where}: a call_index above {last_call}", str(call))
@@ -169,7 +156,25 @@ def span_breaches(
         n_sampled = 0 if sampled is None else sampled.size
         if logprobs is not None and logprobs.size != n_sampled:
             yield Breach(f"{where}: {n_sampled} log-probabilities", str(logprobs.size))
+        runs = spans.versions[i]
+        if runs is not None and not _rising([run["start"] for run in runs], n_sampled):
+            starts = ", ".join(str(run["start"]) for run in runs)
+            yield Breach(f"{where}: versions from 0, rising, below {n_sampled}", starts)
         before[segment] = call, np.concatenate([sequence[:prefix_len], new])
+
+
+def _rising(starts: Sequence[int], n: int) -> bool:
+    """Whether runs that start there cover `n` elements."""
+    return starts[:1] == [0] and all(a < b for a, b in pairwise([*starts, n]))
+
+
+def sampling_breaches(row: dict[str, Any]) -> Iterator[Breach]:
+    """The one policy version, or each of several once."""
+    one, listed = row["policy_version"], row["policy_versions"]
+    if one is not None and listed != [one]:
+        yield Breach(f"policy_versions {one}, the policy_version", ", ".join(listed))
+    if len(set(listed)) < len(listed):
+        yield Breach("each of policy_versions once", ", ".join(listed))
 
 
 def count_breaches(row: dict[str, Any], counts: TokenCounts) -> Iterator[Breach]:

@@ -8,11 +8,11 @@ import polars as pl
 import pyarrow as pa
 
 from wmo_distill.records import TrialRecord
+from wmo_distill.shards.columns import INT32
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.part import read_part
 from wmo_distill.shards.regrades import ATTEMPT_SQL, choose
-from wmo_distill.shards.schema import INT32
 
 __all__ = ["ATTEMPT_SQL", "iter_batches", "iter_records", "passed_over", "scan"]
 

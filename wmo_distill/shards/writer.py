@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 from wmo_distill.files import file_sha256, whole_file
 from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
+from wmo_distill.shards.columns import TEXT
 from wmo_distill.shards.digest import MODULUS, row_digest
 from wmo_distill.shards.encode import deltas, encode, row_values, stored_ids
 from wmo_distill.shards.manifest import PartInfo, Totals
-from wmo_distill.shards.schema import PARTS_DIR, SCHEMA, TEXT
+from wmo_distill.shards.schema import PARTS_DIR, SCHEMA
 from wmo_distill.tokens import TokenSpan
 
 GROUP_TOKENS = 1_000_000
@@ -192,6 +193,9 @@ def without_extra(record: TrialRecord) -> TrialRecord:
             span.sampled_logprobs,
             segment=span.segment,
             finish_reason=span.finish_reason,
+            versions=span.versions,
+            sampling=span.sampling,
+            used=span.used,
         )
         before[span.segment] = bare
         spans.append(bare)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
-from wmo_distill.records import ReadTrial, ScoreCell, SegmentKind, TrialRecord
+from wmo_distill.records import ReadTrial, ScoreCell, SegmentInfo, TrialRecord
 from wmo_distill.sources.harbor.ctrf import read_tests
 from wmo_distill.sources.harbor.rewards import read_rewards
 from wmo_distill.sources.harbor.trajectory import (
@@ -87,7 +87,7 @@ def missing_trial(placed: PlacedCell) -> ReadTrial:
         artifact_dir=placed.name,
         group_id=group_id([None] * 7),
         infra_failed=True,
-        segment_kinds=(SegmentKind.MAIN,),
+        segments=(SegmentInfo(),),
         issues=(Issue.DIRECTORY_MISSING,),
     )
     return ReadTrial(records=apply_cells([record], [cell]), calls_found=0)
@@ -211,7 +211,7 @@ def _read_episode(
         stop_reason=ending.stop_reason,
         completion=ending.completion,
         spans=spans.spans,
-        segment_kinds=spans.kinds,
+        segments=spans.segments,
         span_source=spans.source,
         completeness=account.completeness,
         issues=tuple(sorted(issues)),

@@ -62,6 +62,7 @@ def sampling_of(
     typed: dict[str, Any] = {}
     issues: list[Issue] = []
     varying: set[str] = set()
+    versions: tuple[str, ...] = ()
     for name in COLUMNS:
         records = [in_sink.get(name, ()), *_recorded(name, asked), *_recorded(name, ran)]
         sound, found = _first_sound(name, records)
@@ -72,6 +73,8 @@ def sampling_of(
         typed[name] = next(iter(sound), None) if name not in varying else None
         if sound:
             sent[name] = None if name in varying else sound[typed[name]]
+            if name == "policy_version":
+                versions = tuple(sound)
         elif records[0]:
             sent.setdefault(name, records[0][0])
     issues += _conflicts(config, ran)
@@ -88,6 +91,7 @@ def sampling_of(
     return (
         Sampling(
             **typed,
+            policy_versions=versions,
             logprob_mode=LogprobMode(mode) if mode in list(LogprobMode) else LogprobMode.UNKNOWN,
             declared=tuple(sorted(used)),
             sampling=text,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from wmo_distill.issues import Issue
-from wmo_distill.records import SegmentKind, SpanSource
+from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
 from wmo_distill.tokenjson.rows import (
     MISSING_IDS,
     MISSING_LOGPROBS,
@@ -28,7 +28,7 @@ class Spans:
     """The spans of one episode and the account of its calls."""
 
     spans: tuple[TokenSpan, ...] = ()
-    kinds: tuple[SegmentKind, ...] = (SegmentKind.MAIN,)
+    segments: tuple[SegmentInfo, ...] = (SegmentInfo(),)
     source: SpanSource = SpanSource.NONE
     issues: tuple[Issue, ...] = ()
     calls_found: int = 0
@@ -69,8 +69,8 @@ def episode_spans(
         found += rebuilt.calls_found
         main = rebuilt.calls_found
         source = SpanSource.TRAJECTORY if rebuilt.spans else source
-    kinds = (SegmentKind.MAIN,) + (SegmentKind.SUBAGENT,) * (len(details) - 1 + moved)
-    return Spans(tuple(spans), kinds, source, tuple(issues), found, main)
+    segments = _chats(len(details) + moved)
+    return Spans(tuple(spans), segments, source, tuple(issues), found, main)
 
 
 def trajectory_spans(witness: Witness, issues: Sequence[Issue], *, salvage: bool) -> Spans:
@@ -91,12 +91,17 @@ def trajectory_spans(witness: Witness, issues: Sequence[Issue], *, salvage: bool
         told += chain.issues
     return Spans(
         tuple(spans),
-        (SegmentKind.MAIN,) + (SegmentKind.SUBAGENT,) * (len(chats) - 1),
+        _chats(len(chats)),
         SpanSource.TRAJECTORY if spans else SpanSource.NONE,
         (*issues, *[Issue.TOKENS_FROM_TRAJECTORY] * evidence, *told),
         calls_found=sum(map(len, chats)),
         main_calls=len(chats[0]),
     )
+
+
+def _chats(n: int) -> tuple[SegmentInfo, ...]:
+    """The main chat, and after it those with which terminus-2 summarizes."""
+    return (SegmentInfo(), *[SegmentInfo(SegmentKind.SUMMARIZER)] * (n - 1))
 
 
 def _entry_spans(
