@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
@@ -35,6 +35,16 @@ class Absent(StrEnum):
 
     MISSING = "missing"
     UNREADABLE = "unreadable"
+
+
+class FilesState(NamedTuple):
+    """Sum of the sizes and newest modification time of files; zeros where there is no file."""
+
+    bytes: int
+    mtime_ns: int
+
+
+NO_STATE = FilesState(0, 0)
 
 
 def retried(action: Callable[[], _T]) -> _T:

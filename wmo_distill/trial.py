@@ -1,13 +1,16 @@
-"""One trial directory to records, for a caller who has a path."""
+"""One trial to records, for a caller who has a path, and for the workers of a build."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from wmo_distill.errors import UsageError
 from wmo_distill.options import BuildOptions
-from wmo_distill.records import TrialRecord
-from wmo_distill.sources.harbor.discovery import found_at
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.records import ReadTrial, ScoreCell, TrialRecord
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.sources.finding import found_at
+from wmo_distill.sources.registry import source_of
+from wmo_distill.trials.record import trial_records
 
 
 def read_trial(
@@ -15,10 +18,23 @@ def read_trial(
 ) -> tuple[TrialRecord, ...]:
     """The records of the trial in a directory, one an episode; `attempt` is None.
 
-    UsageError if there is no directory; nothing that lies in it raises.
+    UsageError if there is no directory; nothing in it raises.
     """
     root = Path(path).absolute()
     if not root.is_dir():
         raise UsageError(f"{path}: expected a trial directory, found none; check the path")
-    found = found_at(root, root.parent)
-    return read_trial_dir(found, options or BuildOptions()).records
+    return read_found(found_at(root, root.parent), options or BuildOptions()).records
+
+
+def read_found(
+    found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()
+) -> ReadTrial:
+    """The records of a trial that a search found, graded by `cells` where given."""
+    source = source_of(found.source)
+    return trial_records(source.kind, source.read(found, options), options, cells)
+
+
+def read_identity(found: FoundTrial) -> tuple[str | None, str]:
+    """(trial_id, trial_name) as the trial's records have them."""
+    first = source_of(found.source).read(found, BuildOptions(extra=False))[0]
+    return first.identity.trial_id, first.identity.trial_name

@@ -23,13 +23,14 @@ FIXTURE = Path(__file__).parents[2] / "fixtures/trials/01-solved"
 
 def ours() -> Reader:
     from wmo_distill.files import TrialFiles
+    from wmo_distill.sources.harbor.calls import listed_of
     from wmo_distill.sources.harbor.documents import read_result
-    from wmo_distill.trials.spans import episode_spans
-    from wmo_distill.trials.witness import Witness
+    from wmo_distill.sources.recorded import Witness
+    from wmo_distill.trials.spans import listed_spans
 
     def read(trial: Path) -> Any:
         value = read_result(TrialFiles(trial)).value  # type: ignore[union-attr]
-        return episode_spans(value["agent_result"]["rollout_details"], Witness())
+        return listed_spans(listed_of(value["agent_result"]["rollout_details"], Witness()))
 
     return read
 

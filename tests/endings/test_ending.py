@@ -10,48 +10,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmo_distill.files import Absent
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, StopReason
-from wmo_distill.sources.harbor.trajectory import AgentStep, Trajectory
-from wmo_distill.sources.run_trace import RunTrace
+from wmo_distill.sources.evidence import EndingEvidence, Exceptional, RunTrace
+from wmo_distill.sources.harbor.reading import episode_count, exception_of, turn_cap
+from wmo_distill.sources.harbor.trajectory import Trajectory
+from wmo_distill.sources.recorded import Step
+from wmo_distill.sources.values import zoned_time
 from wmo_distill.trials.ending import (
     Ending,
-    EpisodeEvidence,
-    RaisedException,
     completion_of,
-    episode_count,
-    raised_exception,
     reference_stop_reason,
     stop_reason,
-    turn_cap,
-    zoned_time,
 )
 from wmo_distill.trials.exceptions import KNOWN_TYPES
 
-WORK = AgentStep(claims=False, parse_error=False)
-CLAIM = AgentStep(claims=True, parse_error=False)
-FAILED = AgentStep(claims=False, parse_error=True)
+WORK = Step(claims=False, parse_error=False)
+CLAIM = Step(claims=True, parse_error=False)
+FAILED = Step(claims=False, parse_error=True)
 LETTERS = {"w": WORK, "c": CLAIM, "f": FAILED}
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def steps(letters: str) -> tuple[AgentStep, ...]:
+def steps(letters: str) -> tuple[Step, ...]:
     return tuple(LETTERS[letter] for letter in letters)
 
 
-def evidence(letters: str | None = "wcc", **more: Any) -> EpisodeEvidence:
+def evidence(letters: str | None = "wcc", **more: Any) -> EndingEvidence:
     """An episode whose turns are w(ork), c(laim) and f(ailed to parse); None: no trajectory."""
-    if letters is None:
-        trajectory = Trajectory(absent=Absent.MISSING)
-    else:
-        trajectory = Trajectory(steps=steps(letters), reference_submitted=letters.endswith("c"))
     more.setdefault("n_episodes", 0 if letters is None else len(letters))
-    return EpisodeEvidence(trajectory=trajectory, **more)
+    if letters is None:
+        return EndingEvidence(steps_complete=False, **more)
+    return EndingEvidence(steps=steps(letters), reference_submitted=letters.endswith("c"), **more)
 
 
-def raised(kind: str, **more: Any) -> RaisedException:
-    return RaisedException(type=kind, **more)
+def raised(kind: str, **more: Any) -> Exceptional:
+    return Exceptional(type=kind, **more)
 
 
 @given(st.text("wcf", max_size=12))
@@ -71,7 +65,7 @@ EVIDENCE = st.builds(
     readable=st.booleans(),
     exception=st.none()
     | st.builds(
-        RaisedException,
+        Exceptional,
         type=st.sampled_from(sorted(KNOWN_TYPES)) | st.text(max_size=5),
         occurred_at=st.none() | st.just(NOON),
         verifier_started_at=st.none() | st.sampled_from([NOON, NOON + timedelta(hours=1)]),
@@ -87,30 +81,27 @@ EVIDENCE = st.builds(
 
 
 @given(EVIDENCE)
-def test_no_evidence_raises_and_unknown_says_why(found: EpisodeEvidence) -> None:
+def test_no_evidence_raises_and_unknown_says_why(found: EndingEvidence) -> None:
     ending = stop_reason(found)
     reference_stop_reason(found)
-    assert ending.completion is completion_of(found.trajectory.steps)
-    explained = ending.issues or not (
-        found.readable and found.trajectory.complete and found.cap_known
-    )
+    assert ending.completion is completion_of(found.steps)
+    explained = ending.issues or not (found.readable and found.steps_complete and found.cap_known)
     assert ending.stop_reason is not StopReason.UNKNOWN or explained
 
 
 @given(EVIDENCE)
 def test_a_confirmed_completion_is_never_relabelled_by_count_or_verifier(
-    found: EpisodeEvidence,
+    found: EndingEvidence,
 ) -> None:
-    confirmed = Trajectory(steps=steps("wcc"))
     verifier = raised("VerifierTimeoutError")
     for exception in (None, verifier, raised("CancelledError")):
-        ending = stop_reason(replace(found, trajectory=confirmed, exception=exception, trace=None))
+        ending = stop_reason(replace(found, steps=steps("wcc"), exception=exception, trace=None))
         assert ending.stop_reason is StopReason.SUBMITTED
         assert ending.completion is Completion.CONFIRMED
 
 
 @given(EVIDENCE)
-def test_an_exception_of_the_verifier_changes_nothing(found: EpisodeEvidence) -> None:
+def test_an_exception_of_the_verifier_changes_nothing(found: EndingEvidence) -> None:
     without = stop_reason(replace(found, exception=None))
     for kind in ("VerifierTimeoutError", "RewardFileNotFoundError", "VerifierOutputParseError"):
         assert stop_reason(replace(found, exception=raised(kind))) == without
@@ -121,7 +112,7 @@ def test_every_word_can_be_reached() -> None:
     assert reached == set(StopReason)
 
 
-REACHING: Sequence[EpisodeEvidence] = [
+REACHING: Sequence[EndingEvidence] = [
     evidence("wcc"),
     evidence("www", cap=3),
     evidence("w", exception=raised("AgentTimeoutError")),
@@ -196,11 +187,12 @@ class TestStopReason:
     @pytest.mark.parametrize("issue", [Issue.CONTINUATION_MISSING, Issue.CONTINUATION_ESCAPES])
     def test_a_trajectory_that_was_not_read_to_its_end(self, issue: Issue) -> None:
         part = Trajectory(steps=steps("ww"), issues=(issue,))
+        found = EndingEvidence(n_episodes=9, cap=9, steps=part.steps, steps_complete=part.complete)
         for n in (2, 3, 8):
-            ending = stop_reason(EpisodeEvidence(n_episodes=n, cap=9, trajectory=part))
+            ending = stop_reason(replace(found, n_episodes=n))
             assert ending.stop_reason is StopReason.UNKNOWN
         # At the cap the count alone decides: only a confirmed completion overrules it.
-        ending = stop_reason(EpisodeEvidence(n_episodes=9, cap=9, trajectory=part))
+        ending = stop_reason(found)
         assert ending.stop_reason is StopReason.MAX_TURNS
 
     @pytest.mark.parametrize("kind", ["RateLimitError", "CancelledError"])
@@ -291,7 +283,7 @@ def test_recorded_values_may_have_any_type(value: Any, other: Any) -> None:
     turn_cap(value)
     turn_cap({"agent": {"kwargs": value}})
     episode_count(value)
-    raised_exception(value, other, agent_result=True, copied=False)
+    exception_of(value, other, agent_result=True, copied=False)
     assert zoned_time(value) is None or isinstance(value, str)
 
 
@@ -329,18 +321,18 @@ def test_the_count_is_an_integer_or_nothing(recorded: Any, count: int | None) ->
 @pytest.mark.parametrize("kind", [None, 7, True, [], {}])
 def test_an_exception_without_a_type_is_none(kind: Any) -> None:
     info = {"exception_type": kind, "exception_message": "m"}
-    assert raised_exception(info, {}, agent_result=True, copied=False) is None
+    assert exception_of(info, {}, agent_result=True, copied=False).type is None
 
 
 def test_the_phase_of_an_exception() -> None:
     info = {"exception_type": "E", "occurred_at": "2026-01-01T12:00:00Z"}
     timings = {"agent_execution": {}, "verifier": {"started_at": "2026-01-01T13:00:00+01:00"}}
-    assert raised_exception(info, timings, agent_result=False, copied=False) == raised(
+    assert exception_of(info, timings, agent_result=False, copied=False) == raised(
         "E", occurred_at=NOON, verifier_started_at=NOON, agent_ran=True, agent_result=False
     )
     naive = {**info, "occurred_at": "2026-01-01T12:00:00"}
-    found = raised_exception(naive, {}, agent_result=True, copied=True)
+    found = exception_of(naive, {}, agent_result=True, copied=True)
     assert found == raised("E", agent_ran=True)
-    early = raised_exception(info, {"agent_execution": None}, agent_result=True, copied=False)
+    early = exception_of(info, {"agent_execution": None}, agent_result=True, copied=False)
     assert early is not None
     assert not early.agent_ran

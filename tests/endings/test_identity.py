@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
-from wmo_distill.trials.identity import episode_trace, group_id, identity_columns, trial_times
-from wmo_distill.trials.values import Values
+from wmo_distill.sources.evidence import Times
+from wmo_distill.sources.harbor.identity import episode_times, identity_of, trial_times
+from wmo_distill.sources.values import Values, group_id
 
 CONFIG: dict[str, Any] = {
     "task": {"path": "tasks/csv-totals", "name": None, "source": "tb"},
@@ -58,9 +59,11 @@ RESULT: dict[str, Any] = {
 
 def columns(result: Any, config: Any = CONFIG, job: str | None = "job-dir") -> dict[str, Any]:
     values = Values()
-    found = identity_columns(result, config, directory="dir__1", job=job, values=values)
-    found |= trial_times(result, values)
-    return {**found, **episode_trace(result, values), "damaged": len(values.issues)}
+    identity = identity_of(result, config, directory="dir__1", job=job, values=values)
+    times = episode_times(result, trial_times(result, values), values)
+    of_trial = ("artifact_dir", "step_name", "step_index", "attempt", "group_expected", "job")
+    found = {k: v for k, v in asdict(identity).items() if k not in of_trial}
+    return {**found, **asdict(times), "damaged": len(values.issues)}
 
 
 def test_all_columns_of_a_sound_trial() -> None:
@@ -234,7 +237,7 @@ def test_lengths_of_phases(
     start: str, end: str, seconds: float | None, damaged: int, naive: bool
 ) -> None:
     values = Values()
-    assert episode_trace(phase(start, end), values)["agent_seconds"] == seconds
+    assert episode_times(phase(start, end), Times(), values).agent_seconds == seconds
     assert (len(values.issues), values.naive) == (damaged, naive)
 
 

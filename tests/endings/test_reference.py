@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from wmo_distill.files import TrialFiles
-from wmo_distill.trials.ending import reference_run_stop_reason, reference_terminus_stop_reason
+from wmo_distill.reference.entry_points import read_terminus_stop_reason, read_trial_stop_reason
 
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 
@@ -33,11 +32,11 @@ RECORDED = recorded()
 def test_the_word_is_the_references(
     case: Path, mode: str, name: str, cap: int, word: str | None
 ) -> None:
-    files = TrialFiles(case / "trials" / name)
+    trial = case / "trials" / name
     if mode == "sink":
-        assert reference_run_stop_reason(files) == word
+        assert read_trial_stop_reason(trial) == word
     else:
-        assert reference_terminus_stop_reason(files, cap) == word
+        assert read_terminus_stop_reason(trial, max_turns=cap) == word
 
 
 def test_every_rule_is_among_the_cases() -> None:

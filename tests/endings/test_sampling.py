@@ -1,6 +1,7 @@
 """How the tokens were sampled: recorded first, declared otherwise, else null."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from wmo_distill.declare import COLUMNS, parse_declare
 from wmo_distill.errors import UsageError
 from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, Sampling
-from wmo_distill.trials.sampling import PARAMETERS, sampling_of
+from wmo_distill.sources.harbor.arguments import sampling_evidence
+from wmo_distill.trials import sampling as decided
+from wmo_distill.trials.sampling import PARAMETERS
 
 PLACES = [
     ("extra_body",),
@@ -51,6 +54,12 @@ OTHER: dict[str, Any] = {
     "train_step": 1,
     "tokenizer": "glm",
 }
+
+
+def sampling_of(
+    config: Any, declared: Mapping[str, Any], in_sink: Any, agent: Any = None
+) -> tuple[Sampling, list[Issue]]:
+    return decided.sampling_of(sampling_evidence(config, in_sink, agent), declared)
 
 
 def config(**kwargs: Any) -> dict[str, Any]:

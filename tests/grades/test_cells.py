@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from wmo_distill.errors import UsageError
 from wmo_distill.issues import Issue
+from wmo_distill.pipeline.cells import PlacedCell, load_cells
 from wmo_distill.records import GradedTests, ScoreCell, TrialRecord
-from wmo_distill.trials.cells import PlacedCell, apply_cells, load_cells
+from wmo_distill.trials.cells import apply_cells
 
 CELL = {"task_id": "a", "attempt": 1, "reward": 1.0, "passed": True, "artifact_dir": "a__t1"}
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import GradedTests
-from wmo_distill.sources.harbor.ctrf import TestsReport
-from wmo_distill.sources.harbor.rewards import RewardFile, RewardFiles
-from wmo_distill.trials.grade import Grade, GradeEvidence, grade, trial_reward, trial_reward_valid
+from wmo_distill.sources.evidence import GradeEvidence, RewardFile, RewardFiles, TestsReport
+from wmo_distill.sources.harbor.reading import exception_of, grade_evidence, trial_grade
+from wmo_distill.trials.grade import Grade, grade, trial_reward, trial_reward_valid
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
@@ -29,9 +30,22 @@ def step(exception: str) -> dict[str, Any]:
     return {"exception_info": {"exception_type": exception}}
 
 
-def graded(rewards: Any, options: BuildOptions | None = None, **more: Any) -> Grade:
-    evidence = GradeEvidence(verifier_result={"rewards": rewards}, **more)
-    return grade(evidence, options or BuildOptions())
+def evidence_of(
+    result: Any, exceptions: Any = (), valid: Any = None, *, readable: bool = True
+) -> GradeEvidence:
+    raised = [exception_of(info, {}, agent_result=True, copied=False) for info in exceptions]
+    return grade_evidence(result, raised, valid, readable=readable)
+
+
+def graded(
+    rewards: Any,
+    options: BuildOptions | None = None,
+    exceptions: Any = (),
+    recorded_valid: Any = None,
+    **more: Any,
+) -> Grade:
+    evidence = evidence_of({"rewards": rewards}, exceptions, recorded_valid)
+    return grade(replace(evidence, **more), options or BuildOptions())
 
 
 def reward_file(rewards: dict[str, Any], *, whole: bool = True) -> RewardFile:
@@ -49,9 +63,7 @@ def test_any_result_gives_a_grade_that_its_columns_can_hold(
     result: Any, exceptions: list[Any], recorded: Any, low: float, readable: bool
 ) -> None:
     options = BuildOptions(reward_range=(low, 1.0))
-    evidence = GradeEvidence(
-        verifier_result=result, exceptions=exceptions, recorded_valid=recorded, readable=readable
-    )
+    evidence = evidence_of(result, exceptions, recorded, readable=readable)
     got = grade(evidence, options)
     assert all(type(value) is float for value in got.rewards.values())
     assert (got.passed is None) == (got.reward is None)
@@ -63,7 +75,7 @@ def test_any_result_gives_a_grade_that_its_columns_can_hold(
     assert (got.reward_valid is None) == (not readable)
     rewards = result.get("rewards") if isinstance(result, dict) else None
     assert got.infra_failed == (not (isinstance(rewards, dict) and rewards))
-    assert trial_reward(result, options) == got.reward
+    assert trial_reward(evidence, options) == got.reward
 
 
 @pytest.mark.parametrize(
@@ -267,4 +279,4 @@ def test_note(rewards: Any, exceptions: list[Any], note: str) -> None:
 def test_the_reward_of_a_whole_trial_is_valid_only_if_no_step_spoils_it(
     result: Any, valid: bool | None
 ) -> None:
-    assert trial_reward_valid(result) is valid
+    assert trial_reward_valid(trial_grade(result)) is valid

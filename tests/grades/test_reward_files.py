@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
-from wmo_distill.sources.harbor.rewards import RewardFiles, disagrees, read_rewards
+from wmo_distill.sources.evidence import RewardFiles
+from wmo_distill.sources.harbor.rewards import read_rewards
+from wmo_distill.trials.grade import disagrees
 
 
 def read(folder: Path, **data: bytes) -> RewardFiles:

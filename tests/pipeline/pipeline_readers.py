@@ -13,8 +13,8 @@ from pipeline_trials import touch
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell
 from wmo_distill.shards.writer import PartWriter
-from wmo_distill.sources.harbor.discovery import FoundTrial
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.trial import read_found
 
 
 def raising(found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()) -> ReadTrial:
@@ -27,7 +27,7 @@ def raising(found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell]
     once = found.root / "change-once"
     if once.exists():
         once.rename(found.root / "result.json")
-    read = read_trial_dir(found, options, cells)
+    read = read_found(found, options, cells)
     if name == "changes":
         touch(found.root / "result.json")
     if name == "unbalanced":
@@ -46,7 +46,7 @@ def dying(found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] =
         os.kill(os.getpid(), signal.SIGKILL)
     if "kills" in found.root.name:
         os.kill(os.getpid(), signal.SIGKILL)
-    return read_trial_dir(found, options, cells)
+    return read_found(found, options, cells)
 
 
 def counted(read: list[str]) -> Callable[..., ReadTrial]:
@@ -56,7 +56,7 @@ def counted(read: list[str]) -> Callable[..., ReadTrial]:
         found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()
     ) -> ReadTrial:
         read.append(found.root.name)
-        return read_trial_dir(found, options, cells)
+        return read_found(found, options, cells)
 
     return reader
 
@@ -66,7 +66,7 @@ def waiting(found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell]
     if found.root.name == "t4":
         (found.root.parent / "waiting").touch()
         time.sleep(600)
-    return read_trial_dir(found, options, cells)
+    return read_found(found, options, cells)
 
 
 def interrupted(
@@ -85,7 +85,7 @@ def full_disk(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     PartWriter.write = fail  # type: ignore[method-assign]
-    return read_trial_dir(found, options, cells)
+    return read_found(found, options, cells)
 
 
 def failing_later(name: str) -> Callable[..., ReadTrial]:
@@ -99,6 +99,6 @@ def failing_later(name: str) -> Callable[..., ReadTrial]:
             raise ValueError("not again")
         if found.root.name == name:
             read.append(name)
-        return read_trial_dir(found, options, cells)
+        return read_found(found, options, cells)
 
     return reader

@@ -23,8 +23,8 @@ from wmo_distill.pipeline.build import Summary, build_with
 from wmo_distill.pipeline.reading import Limits
 from wmo_distill.records import ReadTrial, ScoreCell
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.sources.harbor.discovery import FoundTrial
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.trial import read_found
 
 JOBS = ("a", "b", "c")
 PLACES = ("a/t1", "a/t2", "b/t1", "b/t3", "c/n/t1", "c/t2", "b")
@@ -134,7 +134,7 @@ def runs(changes: st.SearchStrategy[Edit] = edits) -> st.SearchStrategy[Run]:
 
 def reader(found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()) -> ReadTrial:
     """Fails at a trial whose own result says so."""
-    read = read_trial_dir(found, options, cells)
+    read = read_found(found, options, cells)
     if read.records[0].task_id == "fails":
         raise ValueError("as the trial says")
     return read

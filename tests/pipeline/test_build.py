@@ -17,7 +17,7 @@ from wmo_distill.errors import UsageError
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.trial import read_found
 
 # laws
 
@@ -32,7 +32,7 @@ def test_the_same_bytes_whatever_the_workers_and_the_place(tmp_path: Path) -> No
     for place, workers in (("a", 1), ("a", 2), ("b", 3)):
         out = tmp_path / f"out-{place}-{workers}"
         summary = build_with(
-            read_trial_dir, [tmp_path / place / "job"], out, workers=workers, limits=SMALL
+            read_found, [tmp_path / place / "job"], out, workers=workers, limits=SMALL
         )
         balanced(out, summary)
         assert summary.parts > 2
@@ -48,7 +48,7 @@ def test_rows_are_in_order_of_path_then_step(tmp_path: Path) -> None:
     for name in ("b", "a-1", "a", "é", "B"):
         make_steps(tmp_path / "job" / name, "z", "m", "a")
     out = tmp_path / "out"
-    build_with(read_trial_dir, [tmp_path / "job"], out, workers=1, limits=SMALL)
+    build_with(read_found, [tmp_path / "job"], out, workers=1, limits=SMALL)
     expected = [
         (f"job/{name}", step)
         for name in sorted(("b", "a-1", "a", "é", "B"), key=str.encode)
@@ -120,20 +120,20 @@ def test_a_trial_that_kills_its_worker_costs_itself_alone(tmp_path: Path) -> Non
     balanced(out, summary)
     assert (summary.read, summary.skipped) == (1, {"worker_died": 1})
     # Without its fault the rows are those of a build without it.
-    summary = build_with(read_trial_dir, [tmp_path / "job"], out, workers=2, limits=SMALL)
+    summary = build_with(read_found, [tmp_path / "job"], out, workers=2, limits=SMALL)
     assert (summary.read, summary.skipped) == (1, {})
-    build_with(read_trial_dir, [tmp_path / "job"], plain, limits=SMALL)
+    build_with(read_found, [tmp_path / "job"], plain, limits=SMALL)
     assert read_manifest(out).dataset_hash == read_manifest(plain).dataset_hash
 
 
 def test_a_batch_read_trial_by_trial_gives_the_same_part(tmp_path: Path) -> None:
     make_job(tmp_path / "job", "t1", "t2", "t3", "t4")
     shots = []
-    for reader in (read_trial_dir, dying):
+    for reader in (read_found, dying):
         out = tmp_path / reader.__name__
         put(tmp_path / "job" / "t2" / "kill-once", "")
         build_with(reader, [tmp_path / "job"], out, workers=2, limits=SMALL)
-        assert (tmp_path / "job" / "t2" / "kill-once").exists() is (reader is read_trial_dir)
+        assert (tmp_path / "job" / "t2" / "kill-once").exists() is (reader is read_found)
         shots.append({name: data for name, (data, _) in snapshot(out).items()})
     assert shots[0] == shots[1]
 
@@ -206,7 +206,7 @@ def test_ids_that_no_head_shows(tmp_path: Path) -> None:
         text = json.dumps({"trial_name": name, "padding": "p" * 70_000, "id": "same"})
         put(tmp_path / "job" / name / "result.json", text)
     out = tmp_path / "out"
-    summary = build_with(read_trial_dir, [tmp_path / "job"], out)
+    summary = build_with(read_found, [tmp_path / "job"], out)
     balanced(out, summary)
     assert rows(out, "artifact_dir") == ["job/a"]
     assert [part.file for part in read_manifest(out).parts] == ["parts/part-00000.parquet"]

@@ -14,7 +14,7 @@ from wmo_distill.errors import UsageError
 from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.pipeline.reading import Limits
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.trial import read_found
 
 
 def cell(artifact_dir: str, **changes: Any) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def test_rows_are_in_the_order_of_the_cells(tmp_path: Path) -> None:
     names = ["t3", "t1", "t4"]
     file = put_cells(tmp_path, *(cell(f"job/{name}", attempt=i) for i, name in enumerate(names, 1)))
     for out, limits in ((tmp_path / "one", Limits()), (tmp_path / "two", Limits(part_trials=2))):
-        summary = build_with(read_trial_dir, [tmp_path / "job"], out, cells=file, limits=limits)
+        summary = build_with(read_found, [tmp_path / "job"], out, cells=file, limits=limits)
         balanced(out, summary)
         assert rows(out, "trial_name", "attempt") == [("t3", 1), ("t1", 2), ("t4", 3)]
         assert (summary.found, summary.skipped) == (4, {"no_cell": 1})
@@ -54,7 +54,7 @@ def test_the_cells_of_steps_may_be_mixed(tmp_path: Path) -> None:
     )
     out = tmp_path / "out"
     summary = build_with(
-        read_trial_dir, [tmp_path / "job"], out, cells=file, limits=Limits(part_trials=1)
+        read_found, [tmp_path / "job"], out, cells=file, limits=Limits(part_trials=1)
     )
     balanced(out, summary)
     assert rows(out, "trial_name", "step_name", "attempt") == [

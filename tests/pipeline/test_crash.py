@@ -20,7 +20,7 @@ from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.pipeline import staging as staging_module
 from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.trial import read_found
 
 TESTS = Path(__file__).parent
 
@@ -61,14 +61,14 @@ def test_a_crash_at_any_step_leaves_one_dataset_or_the_other(tmp_path: Path, fir
     job = make_job(tmp_path / "job", *(f"t{i}" for i in range(7)))
     old = tmp_path / "old"
     if not first:
-        build_with(read_trial_dir, [job], old, workers=1, limits=SMALL)
+        build_with(read_found, [job], old, workers=1, limits=SMALL)
         touch(job / "t2" / "result.json")
         shutil.rmtree(job / "t5")
         make_trial(job / "t8")
     new = tmp_path / "new"
     if not first:
         shutil.copytree(old, new)
-    build_with(read_trial_dir, [job], new, workers=1, limits=SMALL)
+    build_with(read_found, [job], new, workers=1, limits=SMALL)
     before = None if first else read_manifest(old)
     after = read_manifest(new)
     states = set()
@@ -79,7 +79,7 @@ def test_a_crash_at_any_step_leaves_one_dataset_or_the_other(tmp_path: Path, fir
         with pytest.MonkeyPatch.context() as monkeypatch:
             done = crash_at(n, monkeypatch)
             try:
-                build_with(read_trial_dir, [job], out, workers=1, limits=SMALL)
+                build_with(read_found, [job], out, workers=1, limits=SMALL)
                 crashed = False
             except CrashError:
                 crashed = True
@@ -91,7 +91,7 @@ def test_a_crash_at_any_step_leaves_one_dataset_or_the_other(tmp_path: Path, fir
             states.add(manifest == after)
         else:
             assert first, done
-        summary = build_with(read_trial_dir, [job], out, workers=1, limits=SMALL)
+        summary = build_with(read_found, [job], out, workers=1, limits=SMALL)
         balanced(out, summary)
         assert read_manifest(out).dataset_hash == after.dataset_hash, done
         assert snapshot(out).keys() == snapshot(new).keys(), done
@@ -137,7 +137,7 @@ def test_a_killed_build_leaves_no_lock_and_a_second_build_is_refused(
     process.communicate()
     assert not (out / "manifest.json").exists()
     (job / "waiting").unlink()
-    summary = build_with(read_trial_dir, [job], out, workers=1, limits=SMALL)
+    summary = build_with(read_found, [job], out, workers=1, limits=SMALL)
     balanced(out, summary)
 
 

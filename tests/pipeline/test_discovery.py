@@ -12,7 +12,8 @@ from pipeline_trials import make_job, make_trial, put, result
 
 from wmo_distill.errors import UsageError
 from wmo_distill.files import TrialFiles
-from wmo_distill.sources.harbor.discovery import Job, discover, found_at
+from wmo_distill.sources.finding import discover, found_at
+from wmo_distill.sources.harbor.discovery import Job, surroundings
 from wmo_distill.tokenjson.head import FIRST_BYTES, HEAD_BYTES, Head, head_of, read_head
 
 
@@ -155,7 +156,7 @@ def test_nothing_is_searched_below_a_trial(tmp_path: Path) -> None:
 def test_jobs_inside_jobs(tmp_path: Path) -> None:
     outer = make_job(tmp_path / "outer", "t1", n_attempts=3)
     make_job(outer / "inner", "t2", n_attempts=4)
-    found = {trial.path: trial.job for trial in discover([tmp_path / "outer"]).trials}
+    found = {trial.path: surroundings(trial).job for trial in discover([tmp_path / "outer"]).trials}
     assert found == {"outer/t1": Job("outer", 3), "outer/inner/t2": Job("inner", 4)}
 
 
@@ -177,9 +178,9 @@ def test_the_job_of_a_trial(tmp_path: Path, files: dict[str, object], job: Job |
     trial = make_trial(tmp_path / "j" / "t")
     for name, value in files.items():
         put(tmp_path / "j" / name, value)
-    assert [found.job for found in discover([tmp_path / "j"]).trials] == [job]
-    assert [found.job for found in discover([trial]).trials] == [job]
-    assert found_at(trial, tmp_path).job == job
+    assert [surroundings(found).job for found in discover([tmp_path / "j"]).trials] == [job]
+    assert [surroundings(found).job for found in discover([trial]).trials] == [job]
+    assert surroundings(found_at(trial, tmp_path)).job == job
 
 
 # what must not be followed, and what must not hurt
@@ -203,7 +204,7 @@ def test_a_path_may_itself_be_a_link(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "real" / "job")
     (found,) = discover([link]).trials
-    assert (found.path, found.job) == ("link/t1", Job("link", 2))
+    assert (found.path, surroundings(found).job) == ("link/t1", Job("link", 2))
     assert len(discover([link, tmp_path / "real"]).trials) == 1
 
 

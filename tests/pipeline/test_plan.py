@@ -5,7 +5,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wmo_distill.files import FilesState
 from wmo_distill.pipeline.batch import Unit, Work
+from wmo_distill.pipeline.cells import PlacedCell
 from wmo_distill.pipeline.plan import (
     Candidate,
     cells_digest,
@@ -15,8 +17,6 @@ from wmo_distill.pipeline.plan import (
     units_in_order,
 )
 from wmo_distill.records import ScoreCell
-from wmo_distill.sources.harbor.state import TrialState
-from wmo_distill.trials.cells import PlacedCell
 
 candidates = st.lists(
     st.builds(
@@ -59,7 +59,7 @@ def cell(step: str | None = None, **changes: object) -> ScoreCell:
 
 def work(path: str, *positions: int, size: int = 0) -> Work:
     placed = tuple(PlacedCell(cell(str(p)), Path(path), path) for p in positions)
-    return Work(path, None, TrialState(size, 0), placed, positions)
+    return Work(path, None, FilesState(size, 0), placed, positions)
 
 
 @st.composite

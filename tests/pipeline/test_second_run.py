@@ -15,8 +15,8 @@ from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline import comparison
 from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.sources.harbor.discovery import FoundTrial
-from wmo_distill.trials.read import read_identity
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.trial import read_identity
 
 
 def test_a_second_run_without_changes_writes_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pipeline_readers import dying, raising
 from pipeline_trials import make_job, make_trial, put, result, snapshot
 
 from wmo_distill.pipeline.build import Summary, build, build_with
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.trial import read_found
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_a_trial_that_kills_its_worker_holds_no_id(tmp_path: Path) -> None:
         balanced(out, summary)
         assert summary.skipped == {"worker_died": 1}
         assert sorted(rows(out, "trial_name")) == ["t0", "t2"]
-    balanced(out, build_with(read_trial_dir, [job], out))
+    balanced(out, build_with(read_found, [job], out))
     build([job], once)
     told = [{p: (r["outcome"], r["trial_id"]) for p, r in ledger(o).items()} for o in (out, once)]
     assert told[0] == told[1]

@@ -104,3 +104,27 @@ def test_a_library_with_one_home(library: str) -> None:
         if any(name.split(".")[0] == library for name in imported(module))
     }
     assert users == ONLY_IN[library]
+
+
+UNKNOWN_TO = {
+    # Two wings meet at the record: neither side knows the other.
+    ("shards", "datums", "scorers", "stats"): {"sources", "trials", "pipeline"},
+    # Decisions over evidence open no file and know no harness.
+    ("trials",): {"files.TrialFiles", "sources.harbor", "sources.sink", "sources.base"},
+    ("tokenjson",): {"records", "sources", "trials", "options"},
+}
+
+
+@pytest.mark.parametrize("parts", UNKNOWN_TO)
+def test_what_a_part_must_not_know(parts: tuple[str, ...]) -> None:
+    for module in modules():
+        if name_of(module).split(".")[0] in parts:
+            named = {name.removeprefix("wmo_distill.") for name in imported(module)}
+            for unknown in UNKNOWN_TO[parts]:
+                assert not [n for n in named if f"{n}.".startswith(f"{unknown}.")], module
+
+
+def test_decisions_open_no_file() -> None:
+    for module in (PACKAGE / "trials").glob("*.py"):
+        used = {n.id for n in ast.walk(ast.parse(module.read_text())) if isinstance(n, ast.Name)}
+        assert used.isdisjoint({"open", "os", "Path"}), module

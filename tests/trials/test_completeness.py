@@ -11,8 +11,8 @@ import pytest
 from wmo_distill import BuildOptions
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completeness, SegmentInfo, SegmentKind, SpanSource, TrialRecord
-from wmo_distill.sources.harbor.discovery import found_at
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.sources.finding import found_at
+from wmo_distill.trial import read_found
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 LATE = FIXTURES / "faults" / "more-calls-than-turns"
@@ -28,7 +28,7 @@ CODES = {
 
 
 def read(root: Path, sinks: Path | None = None) -> TrialRecord:
-    trial = read_trial_dir(found_at(root, root.parent), BuildOptions(sinks=sinks))
+    trial = read_found(found_at(root, root.parent), BuildOptions(sinks=sinks))
     kept = sum(len(record.spans) for record in trial.records)
     assert trial.calls_found == kept + sum(trial.calls_dropped.values())
     return trial.records[0]
@@ -202,7 +202,7 @@ class TestHarborsOwn:
     @pytest.mark.parametrize("root", REAL, ids=lambda root: root.name)
     def test_no_false_alarm(self, root: Path) -> None:
         """One real trial lost a completion; all else that was counted is recorded."""
-        trial = read_trial_dir(found_at(root, root.parent), BuildOptions())
+        trial = read_found(found_at(root, root.parent), BuildOptions())
         lost = "09b-no-token-ids-one-turn" in root.parts
         for record in trial.records:
             assert told(record) == {}

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, StopReason
 from wmo_distill.shards.encode import encode
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.trial import read_found
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SINGLE = FIXTURES / "cases/ctrf_agree/trials/a__t1"
@@ -31,8 +31,8 @@ JUNK: list[Any] = [
 
 
 def read(root: Path, **options: Any) -> ReadTrial:
-    found = SimpleNamespace(root=root, path=root.name, job=None, served=None)
-    trial = read_trial_dir(found, BuildOptions(**options))  # type: ignore[arg-type]
+    found = FoundTrial("harbor", root, root.name)
+    trial = read_found(found, BuildOptions(**options))
     kept = sum(len(record.spans) for record in trial.records)
     assert trial.calls_found == kept + sum(trial.calls_dropped.values())
     assert len({record.episode_id for record in trial.records}) == len(trial.records) >= 1

@@ -3,7 +3,6 @@
 import json
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,16 @@ import pytest
 
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, SpanSource, TrialRecord
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.trial import read_found
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())
 
 
 def read(root: Path, **options: Any) -> ReadTrial:
-    found = SimpleNamespace(root=root, path=root.name, job=None, served=None)
-    trial = read_trial_dir(found, BuildOptions(**options))  # type: ignore[arg-type]
+    found = FoundTrial("harbor", root, root.name)
+    trial = read_found(found, BuildOptions(**options))
     kept = sum(len(record.spans) for record in trial.records)
     assert trial.calls_found == kept + sum(trial.calls_dropped.values())
     return trial

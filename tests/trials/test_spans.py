@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
+from wmo_distill.sources.harbor.calls import ABSENT, listed_of
 from wmo_distill.sources.harbor.plain import read_result_lists
+from wmo_distill.sources.recorded import Turn, Witness
 from wmo_distill.tokenjson.rows import MISSING_IDS, IdRow, id_row, logprob_row
-from wmo_distill.trials.spans import ABSENT, Spans, episode_spans
-from wmo_distill.trials.witness import Turn, Witness
+from wmo_distill.trials.spans import Spans, listed_spans
 
 
 @dataclass
@@ -43,7 +44,9 @@ def read(details: Any, witness: Witness | None = None, **options: Any) -> Spans:
     """The spans of `rollout_details` given as plain JSON; calls must balance."""
     value = {"agent_result": {"rollout_details": details}}
     read_result_lists(value)
-    spans = episode_spans(value["agent_result"]["rollout_details"], witness or Witness(), **options)
+    spans = listed_spans(
+        listed_of(value["agent_result"]["rollout_details"], witness or Witness()), **options
+    )
     dropped = sum(issue.drops_call for issue in spans.issues)
     assert spans.calls_found == len(spans.spans) + dropped
     assert len(spans.segments) > max((span.segment for span in spans.spans), default=0)

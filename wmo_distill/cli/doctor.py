@@ -46,7 +46,7 @@ def doctor(
 
 def render(diagnosis: "Diagnosis", paths: list[Path]) -> str:
     """The findings as text, then the lines to add."""
-    from wmo_distill.trials.agents import records_tokens
+    from wmo_distill.sources.harbor.agents import records_tokens
 
     d, sample = diagnosis, diagnosis.sample
     found = [

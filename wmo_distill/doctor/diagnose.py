@@ -16,11 +16,13 @@ from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import LogprobMode, StopReason, TrialRecord
 from wmo_distill.shards.writer import PartWriter
-from wmo_distill.sources.harbor.discovery import FoundTrial, discover
-from wmo_distill.sources.harbor.state import trial_state
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.sources.finding import discover
+from wmo_distill.sources.harbor.agents import AgentKind
+from wmo_distill.sources.harbor.discovery import surroundings
+from wmo_distill.sources.registry import source_of
 from wmo_distill.stats.rollout import SPANLESS_REASONS
-from wmo_distill.trials.agents import AgentKind
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.trial import read_found
 
 SAMPLE_TRIALS = 64
 SAMPLE_BYTES = 256_000_000
@@ -72,12 +74,12 @@ class Diagnosis(BaseModel):
 def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
     """Look at every trial's config and read a sample of the trials; UsageError for a bad PATH."""
     found = discover(paths)
-    sizes = [trial_state(trial).bytes for trial in found.trials]
+    sizes = [source_of(trial.source).state(trial, None).bytes for trial in found.trials]
     versions: dict[Path, str | None] = {}
     setups = [setup_of(trial, versions) for trial in found.trials]
     chosen = choose(sizes)
     began = time.perf_counter()
-    read = [read_trial_dir(found.trials[index], BuildOptions()).records for index in chosen]
+    read = [read_found(found.trials[index], BuildOptions()).records for index in chosen]
     written = _written_bytes(_all(read))
     seconds = time.perf_counter() - began
     kinds = [setups[index].kind for index in chosen]
@@ -101,7 +103,7 @@ def _jobs(trials: Sequence[FoundTrial], setups: Sequence[Setup]) -> dict[object,
     """Which kinds of agents each job has: a directory, or the id that a server gave it."""
     jobs: dict[object, set[AgentKind]] = {}
     for trial, setup in zip(trials, setups, strict=True):
-        key = trial.root.parent if trial.job is not None else setup.job_id
+        key = trial.root.parent if surroundings(trial).job is not None else setup.job_id
         if key is not None:
             jobs.setdefault(key, set()).add(setup.kind)
     return jobs
@@ -197,7 +199,11 @@ def _needs(
     }
     unproven = [setup for index, setup in enumerate(setups) if index not in holding]
     untempered = [r for r in asked if r.sampled_with.temperature is None]
-    jobs = {trial.root.parent: trial.job for trial in trials if trial.job is not None}
+    jobs = {
+        trial.root.parent: near.job
+        for trial, near in zip(trials, map(surroundings, trials), strict=True)
+        if near.job is not None
+    }
     kinds = _jobs(trials, setups)
     return Needs(
         trials=len(trials),
@@ -210,7 +216,8 @@ def _needs(
             any(Issue.RESULT_VERSION_UNKNOWN in record.issues for record in trial) for trial in read
         ),
         retries_unknown=sum(
-            trial.served is not None and not trial.served.retries_known for trial in trials
+            near.served is not None and not near.served.retries_known
+            for near in map(surroundings, trials)
         ),
         not_collecting=sum(
             setup.kind is AgentKind.RECORDS and setup.collects is False for setup in setups

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles
-from wmo_distill.sources.harbor.discovery import FoundTrial
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.sources.harbor.agents import AgentKind, agent_kind
+from wmo_distill.sources.harbor.discovery import surroundings
 from wmo_distill.sources.harbor.documents import known_version
-from wmo_distill.trials.agents import AgentKind, agent_kind
-from wmo_distill.trials.values import at
+from wmo_distill.sources.values import at
 
 NOT_RECORDED = "not recorded"
 _ATIF = re.compile(rb'"schema_version"\s*:\s*"(ATIF-v[0-9.]{1,8})"')
@@ -33,8 +34,8 @@ def setup_of(trial: FoundTrial, versions: dict[Path, str | None]) -> Setup:
     config = files.read_json("config.json")
     if not known_version(config):
         config = Absent.UNREADABLE
-    job = trial.root.parent
-    if trial.job is not None and job not in versions:
+    job, near = trial.root.parent, surroundings(trial)
+    if near.job is not None and job not in versions:
         versions[job] = _locked_version(TrialFiles(job))
     version = versions.get(job) or _locked_version(files) or _atif_version(files)
     collects = at(config, "agent", "kwargs", "collect_rollout_details")
@@ -44,7 +45,7 @@ def setup_of(trial: FoundTrial, versions: dict[Path, str | None]) -> Setup:
         model=_name(at(config, "agent", "model_name")),
         collects=collects is True if isinstance(config, dict) else None,
         kind=agent_kind(config),
-        job_id=None if trial.served is None else _name(at(config, "job_id")),
+        job_id=None if near.served is None else _name(at(config, "job_id")),
     )
 
 

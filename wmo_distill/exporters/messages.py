@@ -16,13 +16,13 @@ from wmo_distill.outputs import earlier_files, replace_manifest
 from wmo_distill.predicates import is_measured
 from wmo_distill.shards.manifest import read_manifest, tool_version
 from wmo_distill.shards.scan import iter_batches
-from wmo_distill.sources.harbor.messages import Chat, ChatFlag, Message, read_chats
-from wmo_distill.trials.episodes import (
+from wmo_distill.sources.harbor.episodes import (
     EpisodePlace,
     episode_places,
     read_documents,
     step_root,
 )
+from wmo_distill.sources.harbor.messages import Chat, ChatFlag, Message, read_chats
 
 _COLUMNS = (
     "episode_id", "trial_name", "artifact_dir", "step_name", "step_index", "task_id", "group_id",

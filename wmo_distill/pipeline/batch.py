@@ -5,18 +5,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wmo_distill.files import NO_STATE, FilesState
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
+from wmo_distill.pipeline.cells import PlacedCell
 from wmo_distill.records import ReadTrial, ScoreCell, TrialRecord
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import PartInfo
 from wmo_distill.shards.part import read_part
 from wmo_distill.shards.writer import PartWriter
-from wmo_distill.sources.harbor.discovery import FoundTrial
-from wmo_distill.sources.harbor.state import NO_STATE, TrialState, trial_state
-from wmo_distill.trials.cells import PlacedCell
-from wmo_distill.trials.read import missing_trial
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.sources.registry import source_of
+from wmo_distill.trials.record import missing_trial
 
 Reader = Callable[[FoundTrial, BuildOptions, Sequence[ScoreCell]], ReadTrial]
 
@@ -27,7 +28,7 @@ class Work:
 
     path: str
     found: FoundTrial | None
-    state: TrialState = NO_STATE
+    state: FilesState = NO_STATE
     """As planned: of its files before any of them is read."""
     placed: tuple[PlacedCell, ...] = ()
     positions: tuple[int, ...] = ()
@@ -69,7 +70,7 @@ class Entry:
     """What became of one trial that was read; `reason` says why it has no rows."""
 
     path: str
-    state: TrialState
+    state: FilesState
     trial_id: str | None = None
     trial_name: str | None = None
     reason: Reason | None = None
@@ -144,11 +145,13 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     )
 
 
-def state_of(found: FoundTrial | None, sinks: Path | None, *, openable: bool = False) -> TrialState:
-    return NO_STATE if found is None else trial_state(found, sinks, openable=openable)
+def state_of(found: FoundTrial | None, sinks: Path | None, *, openable: bool = False) -> FilesState:
+    if found is None:
+        return NO_STATE
+    return source_of(found.source).state(found, sinks, openable=openable)
 
 
-def _state_read(work: Work, sinks: Path | None) -> TrialState:
+def _state_read(work: Work, sinks: Path | None) -> FilesState:
     """The planned state without the files that cannot be opened: they are read when they can."""
     openable = state_of(work.found, sinks, openable=True)
     closed = openable != work.state and openable != state_of(work.found, sinks)
@@ -174,7 +177,7 @@ def failed(work: Work, reason: Reason, error: BaseException | None = None) -> En
 def _records(work: Work, batch: Batch) -> ReadTrial:
     if work.found is not None:
         return batch.reader(work.found, batch.options, work.cells)
-    read = [missing_trial(placed) for placed in work.placed]
+    read = [missing_trial(placed.name, placed.cell) for placed in work.placed]
     return ReadTrial(records=tuple(r for one in read for r in one.records), calls_found=0)
 
 

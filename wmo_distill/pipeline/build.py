@@ -12,6 +12,7 @@ from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline.batch import Reader, Work
+from wmo_distill.pipeline.cells import load_cells
 from wmo_distill.pipeline.commit import Origin, stage
 from wmo_distill.pipeline.comparison import roster_of
 from wmo_distill.pipeline.dataset import Dataset, check_out, open_dataset, parent_of
@@ -22,11 +23,10 @@ from wmo_distill.pipeline.staging import drop_unnamed, recover, staging
 from wmo_distill.pipeline.summary import Summary
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import LedgerTotals, PartInfo
-from wmo_distill.sources.harbor.discovery import Found, discover
+from wmo_distill.sources.finding import Found, discover
 from wmo_distill.sources.harbor.state import unused_sinks
 from wmo_distill.sources.places import places_of
-from wmo_distill.trials.cells import load_cells
-from wmo_distill.trials.read import read_trial_dir
+from wmo_distill.trial import read_found
 
 __all__ = ["Progress", "Summary", "build"]
 
@@ -54,7 +54,7 @@ def build(
     A trial is never a reason for either.
     """
     return build_with(
-        read_trial_dir, paths, out, options, cells=cells, workers=workers,
+        read_found, paths, out, options, cells=cells, workers=workers,
         keep_removed=keep_removed, fresh=fresh, dry_run=dry_run, progress=progress,
     )  # fmt: skip
 

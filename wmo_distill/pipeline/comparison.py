@@ -8,12 +8,13 @@ from pathlib import Path
 from wmo_distill.errors import UsageError
 from wmo_distill.issues import Issue
 from wmo_distill.pipeline.batch import Work, state_of
+from wmo_distill.pipeline.cells import PlacedCell
 from wmo_distill.pipeline.plan import cells_digest
 from wmo_distill.pipeline.roster import Pending, Roster, is_duplicate, ordered, skipped_row
 from wmo_distill.shards.ledger import LedgerRow, Reason
-from wmo_distill.sources.harbor.discovery import Found, FoundTrial, found_again, found_at
-from wmo_distill.trials.cells import PlacedCell
-from wmo_distill.trials.read import read_identity
+from wmo_distill.sources.base import FoundTrial
+from wmo_distill.sources.finding import Found, found_again, found_at
+from wmo_distill.trial import read_identity
 
 # Rows that say more of the run than of the trial's files.
 _READ_AGAIN = {Issue.CHANGED_WHILE_READING.value, Reason.WORKER_DIED.value}

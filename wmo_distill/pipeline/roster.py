@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from wmo_distill.files import FilesState
 from wmo_distill.issues import Issue
 from wmo_distill.pipeline.batch import Entry, Work
 from wmo_distill.pipeline.plan import Candidate, chosen, shared_ids
 from wmo_distill.shards.ledger import LedgerRow, Reason
 from wmo_distill.shards.schema import Outcome
-from wmo_distill.sources.harbor.state import TrialState
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def skipped_row(
     path: str,
     trial_id: str | None,
     trial_name: str | None,
-    state: TrialState,
+    state: FilesState,
     reason: Reason,
     cells: str = "",
 ) -> LedgerRow:

@@ -13,14 +13,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from wmo_distill.files import Absent, TrialFiles, parse_json
 from wmo_distill.records import ScoreCell, TrialRecord
+from wmo_distill.sources.evidence import EndingEvidence
+from wmo_distill.sources.harbor.calls import entry_lists
 from wmo_distill.sources.harbor.documents import read_result
+from wmo_distill.sources.harbor.reading import episode_count, exception_of
+from wmo_distill.sources.harbor.trajectory import read_trajectory
+from wmo_distill.sources.run_trace import read_run_trace
 from wmo_distill.sources.sink import recorded_extra
 from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.tokenjson.rows import id_row, logprob_row
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.calls import SpanChain
-from wmo_distill.trials.ending import reference_run_stop_reason, reference_terminus_stop_reason
-from wmo_distill.trials.lists import entry_lists, whole_calls
+from wmo_distill.trials.ending import reference_stop_reason
+from wmo_distill.trials.lists import whole_calls
 
 PathLike = str | os.PathLike[str]
 _T = TypeVar("_T")
@@ -83,12 +88,25 @@ def load_trial_spans(sink_dir: PathLike, trial_name: str) -> list[TokenSpan]:
 
 def read_terminus_stop_reason(artifact_dir: PathLike, *, max_turns: int) -> str | None:
     """Why a terminus-2 episode ended, None if its result says too little."""
-    return reference_terminus_stop_reason(_Files(Path(artifact_dir)), max_turns)
+    files = _Files(Path(artifact_dir))
+    read = read_result(files)
+    if isinstance(read, Absent) or not isinstance(read.value, dict):
+        return None
+    result = read.value
+    raised = result.get("exception_info")
+    return reference_stop_reason(
+        EndingEvidence(
+            exception=exception_of(raised, result, agent_result=True, copied=False),
+            n_episodes=episode_count(result.get("agent_result")),
+            cap=max_turns,
+            reference_submitted=read_trajectory(files, "agent").reference_submitted,
+        )
+    )
 
 
 def read_trial_stop_reason(artifact_dir: PathLike) -> str | None:
     """The stop reason that the run trace beside a recorded agent holds."""
-    return reference_run_stop_reason(_Files(Path(artifact_dir)))
+    return read_run_trace(_Files(Path(artifact_dir)), "").reference_word
 
 
 def assemble_harbor_trial_records(

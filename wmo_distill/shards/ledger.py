@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wmo_distill.errors import UsageError
-from wmo_distill.files import whole_file
+from wmo_distill.files import FilesState, whole_file
 from wmo_distill.shards.manifest import LedgerInfo
 from wmo_distill.shards.schema import LEDGER_FILE, LEDGER_SCHEMA, Outcome
 from wmo_distill.shards.writer import parquet_writer
-from wmo_distill.sources.harbor.state import TrialState
 
 
 class Reason(StrEnum):
@@ -36,7 +35,7 @@ class LedgerRow:
     path: str
     trial_id: str | None
     trial_name: str | None
-    state: TrialState
+    state: FilesState
     outcome: Outcome
     reasons: tuple[str, ...] = ()
     records: int = 0
@@ -112,7 +111,7 @@ def _row(row: Mapping[str, Any], cells: str) -> LedgerRow:
         path=row["path"],
         trial_id=row["trial_id"],
         trial_name=row["trial_name"],
-        state=TrialState(row["bytes"], row["mtime_ns"]),
+        state=FilesState(row["bytes"], row["mtime_ns"]),
         outcome=Outcome(row["outcome"]),
         reasons=tuple(row["reasons"]),
         records=row["records"],

@@ -1,25 +1,13 @@
 """`wmo-run.json`: the stop reason that a token recorder beside the agent wrote down."""
 
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
+from wmo_distill.sources.evidence import RunTrace
 
 NAME = "wmo-run.json"
-
-
-@dataclass(frozen=True, slots=True)
-class RunTrace:
-    """`word` is from the first file that holds one; the reference looks at the first file only.
-
-    What is no regular file it does not look at.
-    """
-
-    word: str | None = None
-    reference_word: str | None = None
-    issues: tuple[Issue, ...] = ()
 
 
 def read_run_trace(files: TrialFiles, root: str) -> RunTrace:

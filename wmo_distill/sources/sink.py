@@ -4,18 +4,20 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from wmo_distill.declare import COLUMNS
-from wmo_distill.files import Absent, TrialFiles, parse_json
+from wmo_distill.files import Absent, TrialFiles, parse_json, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import finish_reason_of
+from wmo_distill.sources.recorded import Call
+from wmo_distill.sources.values import moment
+from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.tokenjson.rows import (
     MISSING_IDS,
     MISSING_LOGPROBS,
-    IdRow,
-    LogprobRow,
     id_row,
     logprob_row,
     shared_rows,
@@ -28,6 +30,10 @@ CORE_FIELDS = (
     "sampled_logprobs",
     "finish_reason",
 )
+_TIME_KEYS = (
+    "time", "at", "timestamp", "created_at", "created", "ts",
+    "finished_at", "completed_at", "end_time", "started_at", "start_time", "request_time",
+)  # fmt: skip
 _BOM = b"\xef\xbb\xbf"
 _DECODER = json.JSONDecoder()
 
@@ -39,23 +45,11 @@ class SinkState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SinkCall:
-    """One line of a sink."""
-
-    call_index: int
-    prompt: IdRow
-    sampled: IdRow
-    logprobs: LogprobRow
-    finish_reason: str | None
-    extra: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Sink:
     """A sink's calls in order of call_index; none if it is missing or corrupt."""
 
     state: SinkState
-    calls: tuple[SinkCall, ...] = ()
+    calls: tuple[Call, ...] = ()
     lines: int = 0
     """Whole lines found, blank ones not counted."""
     issues: tuple[Issue, ...] = ()
@@ -71,8 +65,8 @@ def sink_path(trial_name: str, step_name: str | None = None) -> str | None:
     return "/".join(parts) + ".jsonl"
 
 
-def read_sink(sinks: TrialFiles, relative: str | None) -> Sink:
-    """Read one sink file; only a torn last line is forgiven."""
+def read_sink(sinks: TrialFiles, relative: str | None, *, extra: bool = True) -> Sink:
+    """Read one sink file, with the text of extras if `extra`; a torn last line is forgiven."""
     data = Absent.MISSING if relative is None else sinks.read(relative)
     if isinstance(data, Absent):
         state = SinkState.MISSING if data is Absent.MISSING else SinkState.CORRUPT
@@ -88,7 +82,7 @@ def read_sink(sinks: TrialFiles, relative: str | None) -> Sink:
     if order != list(range(len(values))):
         issues.append(Issue.SINK_OUT_OF_ORDER)
     ordered: list[dict[str, Any]] = [values[i] for i in order]
-    calls, sampling = _calls(ordered), _sampling(ordered)
+    calls, sampling = _calls(ordered, extra), _sampling(ordered)
     return Sink(SinkState.READ, calls, len(lines), tuple(issues), sampling)
 
 
@@ -124,23 +118,32 @@ def _order(values: list[Any]) -> list[int] | None:
     return order if [indices[i] for i in order] == list(range(len(values))) else None
 
 
-def _calls(values: list[dict[str, Any]]) -> tuple[SinkCall, ...]:
+def _calls(values: list[dict[str, Any]], wanted: bool) -> tuple[Call, ...]:
     prompts = shared_rows([id_row(value.get("prompt_token_ids")) for value in values])
     calls = []
     for value, prompt in zip(values, prompts, strict=True):
         sampled = value.get("sampled_token_ids")
         logprobs = value.get("sampled_logprobs")
+        extra = recorded_extra(value)
+        reason = finish_reason_of(value.get("finish_reason"), value.get("stop_reason"))
         calls.append(
-            SinkCall(
+            Call(
                 value["call_index"],
                 prompt,
                 MISSING_IDS if sampled is None else id_row(sampled),
                 MISSING_LOGPROBS if logprobs is None else logprob_row(logprobs),
-                finish_reason_of(value.get("finish_reason"), value.get("stop_reason")),
-                recorded_extra(value),
+                json_text(extra) if wanted and extra else None,
+                None if reason is None else plain_text(reason),
+                at=_time_of(extra),
             )
         )
     return tuple(calls)
+
+
+def _time_of(extra: Mapping[str, Any]) -> datetime | None:
+    """The first readable time of a line, in the order of `_TIME_KEYS`."""
+    found = (moment(extra.get(key)) for key in _TIME_KEYS)
+    return next((time for time in found if time is not None), None)
 
 
 def recorded_extra(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,3 +113,9 @@ def whole_row(row: IdRow) -> Ids | None:
     if len(pieces) == 1:
         return pieces[0]
     return np.concatenate(pieces[::-1]) if pieces else NO_IDS
+
+
+def same_ids(a: IdRow, b: IdRow) -> bool:
+    """Whether two rows were read and hold the same ids."""
+    left, right = whole_row(a), whole_row(b)
+    return left is not None and right is not None and np.array_equal(left, right)

@@ -2,27 +2,16 @@
 
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import NamedTuple
 
 import numpy as np
 
 from wmo_distill.issues import Issue
-from wmo_distill.tokenjson.rows import IdRow, LogprobRow, whole_row
+from wmo_distill.sources.recorded import Call
+from wmo_distill.tokenjson.rows import IdRow, whole_row
 from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, Ids, Logprobs, TokenSpan, common_prefix
 
 # Rounding makes a log-probability of a sure token a little positive; more is a fault upstream.
 POSITIVE = 1e-3
-
-
-class Call(NamedTuple):
-    """The recorded rows of one call; `call_index` is its recorded position in its segment."""
-
-    call_index: int
-    prompt: IdRow
-    completion: IdRow
-    logprobs: LogprobRow
-    extra: str | None = None
-    finish_reason: str | None = None
 
 
 @dataclass(slots=True)

@@ -3,35 +3,18 @@
 A grade never looks at how the episode ended, nor the other way round; None is never 0.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
 
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.predicates import passes
 from wmo_distill.records import GradedTests
-from wmo_distill.sources.harbor.ctrf import TestsReport
-from wmo_distill.sources.harbor.rewards import RewardFiles, disagrees, is_number
+from wmo_distill.sources.evidence import Exceptional, GradeEvidence, RewardFile
+from wmo_distill.sources.values import is_number
 from wmo_distill.trials.exceptions import has_valid_reward
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GradeEvidence:
-    """What the files of one trial, or of one of its steps, say about its grade.
-
-    `exceptions` are the recorded `exception_info` values that concern it; `recorded_valid` is
-    Harbor's own `reward_valid`, for a step always None; `readable` says that a result was read.
-    """
-
-    verifier_result: Any = None
-    exceptions: Sequence[Any] = ()
-    recorded_valid: Any = None
-    readable: bool = True
-    reward_files: RewardFiles = field(default_factory=RewardFiles)
-    tests: TestsReport = field(default_factory=TestsReport)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +33,7 @@ class Grade:
 
 def grade(evidence: GradeEvidence, options: BuildOptions) -> Grade:
     """The built-in scorer's answer for one episode."""
-    recorded, issues = _recorded_rewards(evidence.verifier_result)
-    if not evidence.readable:
-        issues = ()
+    recorded = evidence.rewards
     used, found = _used_rewards(recorded, evidence, options)
     values, faults = reward_values(used)
     reward, refusal = choose_reward(used, values, options)
@@ -67,7 +48,7 @@ def grade(evidence: GradeEvidence, options: BuildOptions) -> Grade:
         tests=evidence.tests.tests,
         note=_note(evidence, bool(recorded)),
         issues=(
-            *issues,
+            *evidence.reward_issues,
             *evidence.reward_files.issues,
             *found,
             *faults,
@@ -77,31 +58,21 @@ def grade(evidence: GradeEvidence, options: BuildOptions) -> Grade:
     )
 
 
-def trial_reward(verifier_result: Any, options: BuildOptions) -> float | None:
+def trial_reward(evidence: GradeEvidence, options: BuildOptions) -> float | None:
     """The aggregate reward of a multi-step trial, by the same rule as any reward."""
-    recorded, _ = _recorded_rewards(verifier_result)
-    return choose_reward(recorded, reward_values(recorded)[0], options)[0]
+    return choose_reward(evidence.rewards, reward_values(evidence.rewards)[0], options)[0]
 
 
-def trial_reward_valid(result: Any) -> bool | None:
+def trial_reward_valid(evidence: GradeEvidence) -> bool | None:
     """Whether the aggregate reward of a multi-step trial counts: one bad step spoils it.
 
-    Harbor's own word where it is written (0.26), else by the exceptions of the trial and of all
-    its steps. None where no result can be read.
+    The harness's own word where it is written (Harbor 0.26), else by the exceptions of the trial
+    and of all its steps. None where no result can be read.
     """
-    if not isinstance(result, dict):
-        return None
-    steps = result.get("step_results")
-    recorded = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
-    exceptions = [step.get("exception_info") for step in recorded]
-    evidence = GradeEvidence(
-        exceptions=(result.get("exception_info"), *exceptions),
-        recorded_valid=result.get("reward_valid"),
-    )
-    return _reward_valid(evidence, bool(_recorded_rewards(result.get("verifier_result"))[0]))
+    return _reward_valid(evidence, bool(evidence.rewards))
 
 
-def reward_values(recorded: Mapping[str, Any]) -> tuple[dict[str, float], tuple[Issue, ...]]:
+def reward_values(recorded: Mapping[str, object]) -> tuple[dict[str, float], tuple[Issue, ...]]:
     """Every numeric reward as float64, not finite ones too, and an issue for each odd value."""
     values: dict[str, float] = {}
     issues = []
@@ -120,7 +91,7 @@ def reward_values(recorded: Mapping[str, Any]) -> tuple[dict[str, float], tuple[
 
 
 def choose_reward(
-    recorded: Mapping[str, Any], values: Mapping[str, float], options: BuildOptions
+    recorded: Mapping[str, object], values: Mapping[str, float], options: BuildOptions
 ) -> tuple[float | None, tuple[Issue, ...]]:
     """The reward under `reward_key` if it is a finite number in range; else None, with why."""
     if not recorded:
@@ -134,21 +105,9 @@ def choose_reward(
     return (reward, ()) if low <= reward <= high else (None, (Issue.REWARD_OUT_OF_RANGE,))
 
 
-def _recorded_rewards(verifier_result: Any) -> tuple[Mapping[str, Any], tuple[Issue, ...]]:
-    """The result's own rewards, empty where it holds none."""
-    if verifier_result is None:
-        return {}, (Issue.REWARDS_MISSING,)
-    rewards = verifier_result.get("rewards") if isinstance(verifier_result, dict) else False
-    if isinstance(rewards, dict) and rewards:
-        return rewards, ()
-    damaged = rewards is not None and not isinstance(rewards, dict)
-    faults = (Issue.VALUE_DAMAGED,) if damaged else ()
-    return {}, (Issue.REWARDS_MISSING, *faults)
-
-
 def _used_rewards(
-    recorded: Mapping[str, Any], evidence: GradeEvidence, options: BuildOptions
-) -> tuple[Mapping[str, Any], tuple[Issue, ...]]:
+    recorded: Mapping[str, object], evidence: GradeEvidence, options: BuildOptions
+) -> tuple[Mapping[str, object], tuple[Issue, ...]]:
     """The result's rewards, or a file's where the caller asks for it; and what files say else."""
     files = evidence.reward_files
     if not recorded and options.reward_files and files.rewards:
@@ -167,22 +126,17 @@ def _used_rewards(
 def _reward_valid(evidence: GradeEvidence, graded: bool) -> bool | None:
     if not evidence.readable:
         return None
-    if isinstance(evidence.recorded_valid, bool):
+    if evidence.recorded_valid is not None:
         return evidence.recorded_valid
     # Harbor 0.26 computes the same: something was graded and no exception spoils the grade.
-    return graded and all(_exception_valid(info) for info in evidence.exceptions)
+    return graded and all(map(_exception_valid, evidence.exceptions))
 
 
-def _exception_valid(info: Any) -> bool:
+def _exception_valid(raised: Exceptional) -> bool:
     """By the exception's recorded policy, else by our table of types; unknown ones are valid."""
-    if not isinstance(info, dict):
-        return True
-    policy = info.get("policy")
-    told = policy.get("has_valid_reward") if isinstance(policy, dict) else None
-    if isinstance(told, bool):
-        return told
-    kind = info.get("exception_type")
-    return has_valid_reward(kind) if isinstance(kind, str) else True
+    if raised.reward_valid is not None:
+        return raised.reward_valid
+    return raised.type is None or has_valid_reward(raised.type)
 
 
 def _against_tests(reward: float, tests: GradedTests | None) -> tuple[Issue, ...]:
@@ -197,14 +151,28 @@ def _against_tests(reward: float, tests: GradedTests | None) -> tuple[Issue, ...
 def _note(evidence: GradeEvidence, graded: bool) -> str:
     if not evidence.readable:
         return "no readable result"
-    kind = next(_exception_types(evidence.exceptions), None)
+    types = [raised.type for raised in evidence.exceptions if raised.type is not None]
     if graded:
-        return f"completed with {kind}" if kind else "completed"
-    return f"not graded: {kind}" if kind else "not graded"
+        return f"completed with {plain_text(types[0])}" if types else "completed"
+    return f"not graded: {plain_text(types[0])}" if types else "not graded"
 
 
-def _exception_types(exceptions: Sequence[Any]) -> Iterator[str]:
-    for info in exceptions:
-        kind = info.get("exception_type") if isinstance(info, dict) else None
-        if isinstance(kind, str):
-            yield plain_text(kind)
+def disagrees(file: RewardFile, recorded: Mapping[str, object]) -> bool:
+    """Whether a file says other rewards than were recorded in the result."""
+    if file.whole and file.rewards.keys() != recorded.keys():
+        return True
+    return any(
+        name not in recorded or not _same(value, recorded[name])
+        for name, value in file.rewards.items()
+    )
+
+
+def _same(found: object, recorded: object) -> bool:
+    """Equal as JSON values; a number that is not finite is written as null in a result."""
+    if is_number(found) and is_number(recorded):
+        return bool(found == recorded) or (found != found and recorded != recorded)
+    if is_number(found) and recorded is None:
+        return not abs(found) < float("inf")
+    if isinstance(found, (dict, list)):  # no reward; comparing what nests deep could overflow
+        return type(found) is type(recorded)
+    return type(found) is type(recorded) and bool(found == recorded)

@@ -1,63 +1,10 @@
-"""One entry of `rollout_details`: its lists as recorded, and the extras beside them."""
-
-from dataclasses import dataclass
-from typing import Any
+"""One chat's parallel lists to calls where nothing is wrong with them, and the extras of each."""
 
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import finish_reason_of
+from wmo_distill.sources.recorded import Call, Lists
 from wmo_distill.tokenjson.extras import Written, object_text
-from wmo_distill.tokenjson.rows import IdRow, LogprobRow
-from wmo_distill.trials.calls import Call
-
-
-@dataclass(slots=True)
-class Lists:
-    """One entry's lists as recorded; an absent list is empty."""
-
-    prompts: list[IdRow]
-    completions: list[IdRow]
-    logprobs: list[LogprobRow]
-    extra: dict[str, list[Any]]
-    issues: list[Issue]
-
-    @property
-    def n_calls(self) -> int:
-        return max(len(self.prompts), len(self.completions), len(self.logprobs))
-
-    def aligned(self) -> bool:
-        """Whether the lists that hold anything are of one length."""
-        lengths = {len(self.prompts), len(self.completions)}
-        if self.logprobs:
-            lengths.add(len(self.logprobs))
-        return len(lengths) == 1
-
-
-def entry_lists(entry: Any) -> Lists:
-    """The lists of one entry; what is no list counts as absent, with an issue."""
-    issues: list[Issue] = []
-    if not isinstance(entry, dict):
-        return Lists([], [], [], {}, [Issue.ENTRY_DAMAGED])
-
-    def rows(key: str) -> list[Any]:
-        value = entry.get(key)
-        if value is not None and not isinstance(value, list):
-            issues.append(Issue.ENTRY_DAMAGED)
-        return value if isinstance(value, list) else []
-
-    lists = Lists(
-        rows("prompt_token_ids"), rows("completion_token_ids"), rows("logprobs"), {}, issues
-    )
-    if not issues and not lists.n_calls:
-        issues.append(Issue.ENTRY_EMPTY)
-    extra = entry.get("extra")
-    if isinstance(extra, dict):
-        lists.extra = {str(key): value for key, value in extra.items() if isinstance(value, list)}
-        if len(lists.extra) < len(extra):
-            issues.append(Issue.EXTRA_UNPLACED)
-    elif extra is not None:
-        issues.append(Issue.EXTRA_UNPLACED)
-    return lists
 
 
 def whole_calls(lists: Lists) -> list[Call] | None:

@@ -7,10 +7,8 @@ from typing import Any
 from wmo_distill.declare import COLUMNS
 from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, Sampling
-from wmo_distill.trials.values import INT32, INT64, Values, at
-
-PLACES = ("llm_kwargs", "llm_call_kwargs")
-"""Where agent kwargs hold arguments for the model; each, and kwargs itself, has an extra_body."""
+from wmo_distill.sources.evidence import SamplingEvidence
+from wmo_distill.sources.values import INT32, INT64, Values
 
 # What an OpenAI-compatible server takes to decide on tokens; addresses and keys are not here.
 PARAMETERS = frozenset(
@@ -44,27 +42,24 @@ _SERVER_MODES = {
 
 
 def sampling_of(
-    config: Any,
-    declared: Mapping[str, Any],
-    in_sink: Mapping[str, Sequence[Any]],
-    agent: Any = None,
+    evidence: SamplingEvidence, declared: Mapping[str, Any]
 ) -> tuple[Sampling, list[Issue]]:
     """How an episode was sampled, as the first record with a sound value says, else as declared.
 
-    The records in order: `in_sink`, the distinct values of a sink's lines; the trial's config;
-    what its trajectory records as `agent`. A damaged value is an issue and says nothing. A value
-    that varies in the sink is recorded, so None stays None: `{"top_k": [20, 40]}` gives top_k
-    None with SAMPLING_VARIES, and DECLARED_CONFLICT if top_k is declared. `declared` is of
-    `parse_declare`; `Sampling.declared` names the values that were taken from it.
+    The records in order: the distinct values of its calls; what the configuration sends; what the
+    agent reports. A damaged value is an issue and says nothing. A value that varies between calls
+    is recorded, so None stays None: `{"top_k": [20, 40]}` gives top_k None with SAMPLING_VARIES,
+    and DECLARED_CONFLICT if top_k is declared. `declared` is of `parse_declare`;
+    `Sampling.declared` names the values that were taken from it.
     """
-    asked, ran = _arguments(at(config, "agent", "kwargs")), _arguments(at(agent, "extra"))
-    sent = ran | asked
+    asked, ran = evidence.asked, evidence.ran
+    sent = {**ran, **asked}
     typed: dict[str, Any] = {}
     issues: list[Issue] = []
     varying: set[str] = set()
     versions: tuple[str, ...] = ()
     for name in COLUMNS:
-        records = [in_sink.get(name, ()), *_recorded(name, asked), *_recorded(name, ran)]
+        records = [evidence.in_calls.get(name, ()), *_recorded(name, asked), *_recorded(name, ran)]
         sound, found = _first_sound(name, records)
         issues += found
         if len(sound) > 1:
@@ -77,7 +72,7 @@ def sampling_of(
                 versions = tuple(sound)
         elif records[0]:
             sent.setdefault(name, records[0][0])
-    issues += _conflicts(config, ran)
+    issues += _conflicts(evidence.built, ran)
     used: list[str] = []
     for name, value in declared.items():
         if name in varying or typed[name] not in (None, value):
@@ -85,7 +80,7 @@ def sampling_of(
         elif typed[name] is None:
             typed[name] = value
             used.append(name)
-    text, unsound = _text(_parameters(sent, config, agent))
+    text, unsound = _text(_parameters(sent, evidence.no_temperature))
     issues += [Issue.SAMPLING_DAMAGED] * unsound
     mode = typed.pop("logprob_mode")
     return (
@@ -98,16 +93,6 @@ def sampling_of(
         ),
         issues,
     )
-
-
-def _arguments(kwargs: Any, places: Sequence[str] = PLACES) -> dict[str, Any]:
-    """All recorded arguments; what stands later wins, an extra_body over its parent."""
-    merged: dict[str, Any] = {}
-    for place in (kwargs, *(at(kwargs, name) for name in places)):
-        for holder in (place, at(place, "extra_body")):
-            if isinstance(holder, dict):
-                merged.update({k: v for k, v in holder.items() if v is not None})
-    return merged
 
 
 def _recorded(name: str, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -132,12 +117,8 @@ def _first_sound(name: str, records: Iterable[Sequence[Any]]) -> tuple[dict[Any,
     return sound, [Issue.SAMPLING_DAMAGED] * len(values.issues)
 
 
-def _conflicts(config: Any, ran: Mapping[str, Any]) -> list[Issue]:
-    """An issue for each value of the config that the agent, by its trajectory, did not run with.
-
-    terminus-2 records its constructor's arguments; those of a single call are in the config alone.
-    """
-    built = _arguments(at(config, "agent", "kwargs"), PLACES[:1])
+def _conflicts(built: Mapping[str, object], ran: Mapping[str, object]) -> list[Issue]:
+    """An issue for each value that the agent was made with, and did not run with."""
     issues = []
     for name in COLUMNS:
         asked, used = (_first_sound(name, _recorded(name, found))[0] for found in (built, ran))
@@ -146,29 +127,12 @@ def _conflicts(config: Any, ran: Mapping[str, Any]) -> list[Issue]:
     return issues
 
 
-def _parameters(sent: Mapping[str, Any], config: Any, agent: Any) -> dict[str, Any]:
+def _parameters(sent: Mapping[str, object], no_temperature: bool) -> dict[str, object]:
     """The sampling parameters among all arguments, and `temperature` as None if none was sent."""
     parameters = {k: v for k, v in sent.items() if k in PARAMETERS and v is not None}
-    if "temperature" not in sent and _leaves_temperature_out(config, agent):
+    if "temperature" not in sent and no_temperature:
         parameters["temperature"] = None
     return parameters
-
-
-def _leaves_temperature_out(config: Any, agent: Any) -> bool:
-    """Whether the agent is known to send no temperature where none is recorded.
-
-    terminus-2 writes the temperature that it uses into its trajectory's `agent.extra`: in
-    Harbor 0.1 and 0.2 always (0.7 by default), later where one is set. Its tinker backend has a
-    default of its own.
-    """
-    kwargs = at(config, "agent", "kwargs")
-    return (
-        isinstance(at(config, "agent"), dict)
-        and (kwargs is None or isinstance(kwargs, dict))
-        and at(kwargs, "llm_backend") in (None, "litellm")
-        and at(agent, "name") == "terminus-2"
-        and isinstance(at(agent, "extra"), dict)
-    )
 
 
 def _typed(name: str, value: Any, values: Values) -> Any:

@@ -6,10 +6,11 @@ index only while nothing speaks against it; else the trajectory or the ids thems
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
+from wmo_distill.sources.recorded import Call, Listed, Lists, Turn, Witness
 from wmo_distill.tokenjson.rows import (
     MISSING_IDS,
     MISSING_LOGPROBS,
@@ -18,9 +19,9 @@ from wmo_distill.tokenjson.rows import (
 )
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.alignment import place_by_length, place_completions
-from wmo_distill.trials.calls import Call, SpanChain, checked_logprobs
-from wmo_distill.trials.lists import Lists, entry_lists, place_extra, whole_calls
-from wmo_distill.trials.witness import Turn, Witness, after_turns, is_summarizer
+from wmo_distill.trials.calls import SpanChain, checked_logprobs
+from wmo_distill.trials.lists import place_extra, whole_calls
+from wmo_distill.trials.witness import after_turns, is_summarizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +37,20 @@ class Spans:
     """Of the calls found, those of the main chat."""
 
 
-ABSENT = object()
-"""Stands for a `rollout_details` key that is not there."""
-
-
-def episode_spans(
-    details: Any, witness: Witness, *, salvage: bool = True, extra: bool = True
-) -> Spans:
-    """Spans of every segment of an episode whose `rollout_details` are `details`."""
-    if not isinstance(details, list) or not details:
-        return trajectory_spans(witness, _absence(details), salvage=salvage)
-    moved = bool(witness.summarizer_prompts) and is_summarizer(details[0], witness)
+def listed_spans(listed: Listed, *, salvage: bool = True, extra: bool = True) -> Spans:
+    """Spans of every chat of an episode whose calls are recorded as parallel lists."""
+    witness, entries = listed.witness, listed.entries
+    if not entries:
+        return trajectory_spans(witness, listed.absence, salvage=salvage)
+    moved = bool(witness.summarizer_prompts) and is_summarizer(entries[0], witness)
     spans: list[TokenSpan] = []
     issues: list[Issue] = []
     found = 0
     main = 0
-    for number, entry in enumerate(details):
+    for number, lists in enumerate(entries):
         segment = number + moved
         turns = witness.turns if segment == 0 else ()
-        read = _entry_spans(entry, segment, turns, salvage=salvage, extra=extra)
+        read = _entry_spans(lists, segment, turns, salvage=salvage, extra=extra)
         if segment == 0:
             main = read.calls_found
         spans += read.spans
@@ -69,7 +65,7 @@ def episode_spans(
         found += rebuilt.calls_found
         main = rebuilt.calls_found
         source = SpanSource.TRAJECTORY if rebuilt.spans else source
-    segments = _chats(len(details) + moved)
+    segments = _chats(len(entries) + moved)
     return Spans(tuple(spans), segments, source, tuple(issues), found, main)
 
 
@@ -105,9 +101,8 @@ def _chats(n: int) -> tuple[SegmentInfo, ...]:
 
 
 def _entry_spans(
-    entry: Any, segment: int, turns: Sequence[Turn], *, salvage: bool, extra: bool
+    lists: Lists, segment: int, turns: Sequence[Turn], *, salvage: bool, extra: bool
 ) -> Spans:
-    lists = entry_lists(entry)
     issues = list(lists.issues)
     chain = SpanChain(segment)
     if not salvage:
@@ -221,14 +216,6 @@ def _by_proof(lists: Lists, start: int) -> tuple[list[Call], list[Issue]]:
     ]
     issues = [Issue.ALIGNED_BY_PROOF] if completion_of else []
     return calls, issues + [Issue.CALL_UNPLACED] * (lists.n_calls - end)
-
-
-def _absence(details: Any) -> tuple[Issue, ...]:
-    if details is ABSENT:
-        return (Issue.DETAILS_MISSING,)
-    if details is None:
-        return (Issue.DETAILS_NULL,)
-    return (Issue.DETAILS_EMPTY if isinstance(details, list) else Issue.DETAILS_DAMAGED,)
 
 
 def _no_evidence(n: int) -> list[Issue]:

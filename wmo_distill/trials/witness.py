@@ -1,64 +1,11 @@
-"""What a trajectory knows of the calls: the witness against which recorded lists are held."""
+"""Recorded lists held against a second record of the same calls."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from collections.abc import Sequence
 
 import numpy as np
 
-from wmo_distill.tokenjson.rows import (
-    MISSING_IDS,
-    MISSING_LOGPROBS,
-    IdRow,
-    LogprobRow,
-    whole_row,
-)
-from wmo_distill.trials.lists import Lists
-
-
-class Turn(NamedTuple):
-    """What a trajectory step records of its call."""
-
-    prompt: IdRow = MISSING_IDS
-    completion: IdRow = MISSING_IDS
-    logprobs: LogprobRow = MISSING_LOGPROBS
-
-
-class UnreadTurns(Sequence[Turn]):
-    """Turns of known number that are read when the first of them is asked for.
-
-    Of a file that changed meanwhile it gives so many turns too, empty ones for those it lost.
-    """
-
-    def __init__(self, count: int, read: Callable[[], Sequence[Turn]]) -> None:
-        self._count = count
-        self._read = read
-        self._turns: Sequence[Turn] | None = None
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> Turn: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Turn]: ...
-    def __getitem__(self, index: int | slice) -> Turn | Sequence[Turn]:
-        if self._turns is None:
-            read = self._read()[: self._count]
-            self._turns = [*read, *[Turn()] * (self._count - len(read))]
-        return self._turns[index]
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """What the trajectory knows: its turns with ids, and the first prompts of its summarizers.
-
-    `summarizers` are their turns, given only where no result holds them.
-    """
-
-    turns: Sequence[Turn] = ()
-    summarizer_prompts: Sequence[IdRow] = ()
-    summarizers: Sequence[Sequence[Turn]] = ()
+from wmo_distill.sources.recorded import Lists, Turn, Witness
+from wmo_distill.tokenjson.rows import IdRow, LogprobRow, same_ids
 
 
 def after_turns(lists: Lists, turns: Sequence[Turn]) -> Lists | None:
@@ -86,12 +33,7 @@ def after_turns(lists: Lists, turns: Sequence[Turn]) -> Lists | None:
 
 
 def _starts_with(rows: Sequence[IdRow], first: Sequence[IdRow]) -> bool:
-    return len(rows) >= len(first) and all(map(_same_ids, rows, first))
-
-
-def _same_ids(a: IdRow, b: IdRow) -> bool:
-    left, right = whole_row(a), whole_row(b)
-    return left is not None and right is not None and np.array_equal(left, right)
+    return len(rows) >= len(first) and all(map(same_ids, rows, first))
 
 
 def _same_values(a: LogprobRow, b: LogprobRow) -> bool:
@@ -103,22 +45,14 @@ def _same_values(a: LogprobRow, b: LogprobRow) -> bool:
     return np.array_equal(left, right, equal_nan=True)
 
 
-def first_prompt_is(entry: Any, prompt: IdRow) -> bool:
-    """Whether an entry's first prompt is this one."""
-    prompts = entry.get("prompt_token_ids") if isinstance(entry, dict) else None
-    if not isinstance(prompts, list) or not prompts:
-        return False
-    return _same_ids(prompts[0], prompt)
-
-
-def is_summarizer(entry: Any, witness: Witness) -> bool:
+def is_summarizer(entry: Lists, witness: Witness) -> bool:
     """Whether entry 0 is a summarizer's chat: the main chat recorded nothing before it."""
-    prompts = entry.get("prompt_token_ids") if isinstance(entry, dict) else None
-    if not isinstance(prompts, list) or not prompts:
+    if not entry.prompts:
         return False
-    if witness.turns and _same_ids(prompts[0], witness.turns[0].prompt):
+    first = entry.prompts[0]
+    if witness.turns and same_ids(first, witness.turns[0].prompt):
         return False
-    return any(_same_ids(prompts[0], row) for row in witness.summarizer_prompts)
+    return any(same_ids(first, row) for row in witness.summarizer_prompts)
 
 
 def _has_ids(row: IdRow) -> bool:

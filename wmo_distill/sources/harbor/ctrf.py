@@ -5,7 +5,6 @@ and win, but only when they are complete: reporters exist that itemize failures 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -13,18 +12,9 @@ from pydantic import BaseModel, Field, ValidationError
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.records import GradedTests
+from wmo_distill.sources.evidence import TestsReport
 
 _COLUMN_LIMIT = 2**31
-
-
-@dataclass(frozen=True, slots=True)
-class TestsReport:
-    """The verdicts of a report, None where it gave none, and what was wrong with it."""
-
-    __test__ = False  # not a test class
-
-    tests: GradedTests | None = None
-    issues: tuple[Issue, ...] = ()
 
 
 # Counts are read laxly ("2", 1.0 and true are counts); a negative or fractional one, or null

@@ -4,10 +4,9 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from wmo_distill.files import TrialFiles
-from wmo_distill.sources.harbor.discovery import FoundTrial
+from wmo_distill.files import FilesState, TrialFiles
+from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.sink import sink_path
 
 _ROOT_FILES = ("result.json", "config.json", "wmo-run.json")
@@ -15,20 +14,12 @@ _VERIFIER_FILES = ("reward.txt", "reward.json", "ctrf.json")
 _DEEPEST_STEP = 8
 
 
-class TrialState(NamedTuple):
-    """Sum of the sizes and newest modification time; zeros where there is no file."""
-
-    bytes: int
-    mtime_ns: int
-
-
-NO_STATE = TrialState(0, 0)
 _File = tuple[str, os.stat_result]
 
 
 def trial_state(
     found: FoundTrial, sinks: Path | None = None, *, openable: bool = False
-) -> TrialState:
+) -> FilesState:
     """The state of the trial's own files and of its sinks; the job's files are not among them.
 
     With `openable` only of those that this process may read.
@@ -38,7 +29,7 @@ def trial_state(
         if stat.S_ISREG(file.st_mode) and not (openable and not os.access(path, os.R_OK)):
             size += file.st_size
             newest = max(newest, file.st_mtime_ns)
-    return TrialState(size, newest)
+    return FilesState(size, newest)
 
 
 def unused_sinks(sinks: Path, trial_names: set[str]) -> int:

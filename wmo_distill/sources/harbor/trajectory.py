@@ -4,12 +4,14 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.sources.harbor.documents import read_trajectory_file
 from wmo_distill.sources.harbor.reply import claims_completion
+from wmo_distill.sources.recorded import Step
+from wmo_distill.sources.values import moment
 from wmo_distill.tokenjson.rows import MISSING_IDS, MISSING_LOGPROBS, IdRow, LogprobRow
 
 COMPLETE_TOOL = "mark_task_complete"
@@ -20,31 +22,12 @@ _SUMMARIZER = re.compile(r"trajectory\.summarization-(\d{0,9})(?:-(\w+))?.*\.jso
 _SUMMARIZER_CALLS = ("summary", "questions", "answers")
 
 
-class AgentStep(NamedTuple):
-    """One turn of the agent, with the rows of its token lists."""
-
-    claims: bool
-    parse_error: bool
-    prompt: IdRow = MISSING_IDS
-    completion: IdRow = MISSING_IDS
-    logprobs: LogprobRow = MISSING_LOGPROBS
-    billed: int | None = None
-    """Sampled tokens that the provider counted, with or without ids; None where not recorded."""
-    timestamp: Any = None
-    """As recorded: when the step was over."""
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether the step records token ids, sound or not."""
-        return not (self.prompt.missing and self.completion.missing)
-
-
 @dataclass(frozen=True, slots=True)
 class Trajectory:
     """The agent's steps in order; `absent` says why there are none to be had."""
 
     absent: Absent | None = None
-    steps: tuple[AgentStep, ...] = ()
+    steps: tuple[Step, ...] = ()
     compactions: tuple[int, ...] = ()
     """Index of the first step after each compaction."""
     reference_submitted: bool = False
@@ -75,7 +58,7 @@ def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) 
         return Trajectory(absent=first, issues=(issue,))
     documents, issues = _continued(files, agent_dir, first, unread=unread)
     raw = not any(_has_tool_calls(document) for document, _ in documents)
-    steps: list[AgentStep] = []
+    steps: list[Step] = []
     compactions: list[int] = []
     images = False
     for number, (document, _) in enumerate(documents):
@@ -115,11 +98,11 @@ def trajectory_documents(
     return [document for document, _ in documents], not issues
 
 
-def summarizer_chats(files: TrialFiles, agent_dir: str) -> tuple[tuple[AgentStep, ...], ...]:
+def summarizer_chats(files: TrialFiles, agent_dir: str) -> tuple[tuple[Step, ...], ...]:
     """The steps with ids of each summarizer that has a trajectory of its own, in order of call."""
     named = [(_SUMMARIZER.fullmatch(name), name) for name in files.names(agent_dir)]
     ordered = sorted((_call_order(match), name) for match, name in named if match)
-    chats: list[tuple[AgentStep, ...]] = []
+    chats: list[tuple[Step, ...]] = []
     for _, name in ordered:
         read = _read(files, f"{agent_dir}/{name}")
         if isinstance(read, Absent):
@@ -215,21 +198,21 @@ def _parser(document: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _agent_step(step: Mapping[str, Any], text: str, raw: bool, parser: str | None) -> AgentStep:
+def _agent_step(step: Mapping[str, Any], text: str, raw: bool, parser: str | None) -> Step:
     metrics = _metrics(step)
     prompt = metrics.get("prompt_token_ids")
     completion = metrics.get("completion_token_ids")
     logprobs = metrics.get("logprobs")
     claims, failed = _declared(step, text, raw, parser)
     billed = metrics.get("completion_tokens")
-    return AgentStep(
+    return Step(
         claims=claims,
         parse_error=failed,
         prompt=prompt if isinstance(prompt, IdRow) else MISSING_IDS,
         completion=completion if isinstance(completion, IdRow) else MISSING_IDS,
         logprobs=logprobs if isinstance(logprobs, LogprobRow) else MISSING_LOGPROBS,
         billed=billed if type(billed) is int else None,
-        timestamp=step.get("timestamp"),
+        at=moment(step.get("timestamp")),
     )
 
 

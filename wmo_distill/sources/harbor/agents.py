@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from wmo_distill.trials.values import at
+from wmo_distill.sources.values import at
 
 
 class AgentKind(StrEnum):

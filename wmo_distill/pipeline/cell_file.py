@@ -1,6 +1,5 @@
 """The file in which a caller keeps grades: JSON, JSON lines or Parquet, by what it holds."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 
-from wmo_distill.errors import UsageError
+from wmo_distill.errors import UsageError, shown
 from wmo_distill.files import Absent, parse_json
 
 REQUIRED = ("task_id", "attempt", "reward", "passed", "artifact_dir")
@@ -73,15 +72,6 @@ def _parquet_rows(file: Path, data: bytes) -> list[Any]:
             "add them"
         )
     return rows
-
-
-def shown(value: Any) -> str:
-    """A value as JSON on one short line."""
-    try:
-        text = json.dumps(value, ensure_ascii=True)
-    except (TypeError, ValueError, RecursionError):
-        text = type(value).__name__
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def kind_of(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.sources.harbor.documents import has_known_form, known_version, read_result
-from wmo_distill.trials.values import at
+from wmo_distill.sources.values import at
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,20 @@
 """Recorded values of any type to what a column can hold; a wrong one is null and an issue."""
 
+import hashlib
+import json
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, date, datetime
+from typing import Any, TypeGuard
 
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
-from wmo_distill.trials.ending import recorded_time, zoned_time
 
 INT32 = 2**31
 INT64 = 2**63
+_EPOCH = (10**9, 10**11)
+"""Seconds from 2001 to 5138."""
 
 
 def at(value: Any, *keys: str) -> Any:
@@ -45,7 +48,7 @@ class Values:
 
     def number(self, value: Any) -> float | None:
         """A finite number as a float."""
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if is_number(value):
             with suppress(OverflowError):
                 number = float(value)
                 if math.isfinite(number):
@@ -86,3 +89,45 @@ class Values:
     def _note_damage(self, value: Any) -> None:
         if value is not None:
             self.issues.append(Issue.VALUE_DAMAGED)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a JSON number; true and "1" are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def zoned_time(value: Any) -> datetime | None:
+    """An ISO 8601 time that names its zone; None for any other value."""
+    time = recorded_time(value)
+    return None if time is None or time.tzinfo is None else time
+
+
+def recorded_time(value: Any) -> datetime | None:
+    """An ISO 8601 date and time of day, with or without a zone; None for any other value."""
+    if not isinstance(value, str):
+        return None
+    with suppress(ValueError):
+        date.fromisoformat(value)
+        return None  # a date alone, which `datetime` would read as its midnight
+    with suppress(ValueError):
+        return datetime.fromisoformat(value)
+    return None
+
+
+def moment(value: Any) -> datetime | None:
+    """An ISO 8601 time, or seconds, milli-, micro- or nanoseconds since 1970."""
+    if not is_number(value):
+        return recorded_time(value)
+    for scale in (1, 1000, 1_000_000, 1_000_000_000):
+        if _EPOCH[0] * scale <= value < _EPOCH[1] * scale:
+            return datetime.fromtimestamp(value / scale, UTC)
+    return None
+
+
+def group_id(parts: list[Any]) -> str:
+    """The first 16 hex digits of SHA-256 over the JSON text of what names a group."""
+    try:
+        text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    except RecursionError:  # arguments nested too deeply to be written name no group
+        text = json.dumps(parts[:-1], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

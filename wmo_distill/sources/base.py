@@ -1,0 +1,94 @@
+"""The seam for sources: what a format of recorded trials has to offer, and nothing else of it."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from wmo_distill.files import FilesState
+from wmo_distill.options import BuildOptions
+from wmo_distill.sources.evidence import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTrial:
+    """One row of the ledger: a trial, found and not yet read. It is pickled to workers."""
+
+    source: str
+    """The `kind` of the source that reads it."""
+    root: Path
+    """Its directory, or its file."""
+    path: str
+    """POSIX, relative to the parent of the PATHs; with `#` and an id where a file holds several."""
+    trial_id: str | None = None
+    """By the first bytes; reading tells for certain."""
+    trial_name: str = ""
+    locator: object = None
+    """What the source needs to find it again in its file, or beside it; frozen."""
+
+    @property
+    def sort_key(self) -> bytes:
+        """Paths compare as UTF-8 bytes."""
+        return self.path.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """One directory on the way: its files and its folders by name, links to folders are files."""
+
+    path: Path
+    relative: str
+    """POSIX, relative to the parent of the PATHs."""
+    files: frozenset[str] = frozenset()
+    folders: tuple[str, ...] = ()
+
+    def below(self, name: str) -> str:
+        """The relative path of a name in it."""
+        return name if self.relative in ("", ".") else f"{self.relative}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What a source finds in one directory."""
+
+    trials: tuple[FoundTrial, ...] = ()
+    whole: bool = False
+    """Whether the directory is the source's own: no other one is asked, nothing below searched."""
+    closed: bool = False
+    """Whether a file that may be a trial is there and cannot be opened."""
+
+
+NOTHING = Here()
+
+
+class Source(Protocol):
+    """A format of recorded trials. Nothing that a file holds may raise out of it."""
+
+    @property
+    def kind(self) -> str:
+        """Its name, which becomes the column `format`."""
+        ...
+
+    def find(self, folder: Folder) -> Here:
+        """The trials of this format in one directory, by names, tables and first bytes."""
+        ...
+
+    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+        """Sizes and times of the files that reading may open; of the `openable` ones alone."""
+        ...
+
+    def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
+        """The evidence of its episodes, at least one, in recorded order."""
+        ...
+
+
+def listed(path: Path, relative: str) -> Folder | None:
+    """A directory with the names in it; None where it cannot be listed."""
+    try:
+        with os.scandir(path) as entries:
+            names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    except OSError:
+        return None
+    folders = tuple(name for name, is_folder in names.items() if is_folder)
+    return Folder(path, relative, frozenset(names.keys() - set(folders)), folders)

@@ -1,0 +1,118 @@
+"""The search below the PATHs: every directory is shown to every source, once."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wmo_distill.files import text_path
+from wmo_distill.sources.base import Folder, FoundTrial, Here, Source, listed
+from wmo_distill.sources.places import common_parent, outermost, path_below, places_of, relative
+from wmo_distill.sources.registry import named_trial, new_sources
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The trials below the PATHs in order of path, and the directories that cannot be looked into.
+
+    Those cannot be listed, or hold a file that may be a trial and cannot be opened.
+    """
+
+    parent: Path
+    trials: tuple[FoundTrial, ...]
+    paths: tuple[str, ...]
+    """The PATHs, relative to the parent."""
+    unlisted: tuple[str, ...] = ()
+
+    def covers(self, path: str) -> bool:
+        """Whether a trial's path is under one of the PATHs, where everything could be seen."""
+        return any(map(path_below, [path] * len(self.paths), self.paths)) and not any(
+            path_below(path, unlisted) for unlisted in self.unlisted
+        )
+
+
+def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None) -> Found:
+    """Find the trials below the PATHs; `parent` stands in for their deepest common parent.
+
+    UsageError for a PATH that is no readable directory, or is outside a given parent.
+    """
+    places = places_of(paths)
+    base = common_parent(places) if parent is None else parent
+    names = tuple(dict.fromkeys(relative(place, base) for place in places))
+    walk = _Walk(base)
+    for root in outermost(places):
+        walk.search(root)
+    ordered = sorted(walk.trials.values(), key=lambda trial: trial.sort_key)
+    return Found(base, tuple(ordered), names, tuple(sorted(walk.unlisted)))
+
+
+def found_at(root: Path, parent: Path) -> FoundTrial:
+    """The trial in a directory that somebody names as one, whatever it holds."""
+    path = relative(root, parent)
+    folder = listed(root, path)
+    trials = () if folder is None else _Walk(parent).look(folder).trials
+    return trials[0] if len(trials) == 1 else named_trial(root, path)
+
+
+def found_again(path: str, parent: Path, inputs: Sequence[str]) -> FoundTrial | None:
+    """The trial that a search below the PATHs `inputs` finds at this path, None if there is none.
+
+    Only the directories on the way are looked into.
+    """
+    walk = _Walk(parent)
+    for above in inputs:
+        if not path_below(path, above):
+            continue
+        at = "" if above == "." else above
+        names = [name for name in path.removeprefix(at).split("/") if name not in ("", ".")]
+        walk.descend(parent / text_path(above), [str(text_path(name)) for name in names])
+        if path in walk.trials:
+            return walk.trials[path]
+    return None
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One search; a source may remember between directories what it saw."""
+
+    parent: Path
+    trials: dict[str, FoundTrial] = field(default_factory=dict)
+    unlisted: list[str] = field(default_factory=list)
+    sources: tuple[Source, ...] = field(default_factory=new_sources)
+
+    def search(self, root: Path) -> None:
+        """Look at a directory and all below it, but for what is below a trial."""
+        self._visit(root, lambda folder: folder.folders)
+
+    def descend(self, directory: Path, names: Iterable[str]) -> None:
+        """The same on one way down."""
+        left = iter(names)
+        self._visit(directory, lambda folder: [n for n in (next(left, ""),) if n in folder.folders])
+
+    def _visit(self, root: Path, below: Callable[[Folder], Iterable[str]]) -> None:
+        waiting = [root]
+        while waiting:
+            directory = waiting.pop()
+            path = relative(directory, self.parent)
+            folder = listed(directory, path)
+            if folder is None:
+                self.unlisted.append(path)
+                continue
+            here = self.look(folder)
+            self.trials.update({trial.path: trial for trial in here.trials})
+            if here.closed:
+                self.unlisted.append(path)
+            if not here.whole:
+                waiting += [directory / name for name in below(folder)]
+
+    def look(self, folder: Folder) -> Here:
+        """What all sources find in one directory, up to the first whose own it is."""
+        trials: list[FoundTrial] = []
+        closed = False
+        for source in self.sources:
+            here = source.find(folder)
+            trials += here.trials
+            closed |= here.closed
+            if here.whole:
+                return Here(tuple(trials), whole=True, closed=closed)
+        return Here(tuple(trials), closed=closed)

@@ -1,0 +1,24 @@
+"""Every source by name: a new one is a line here."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from wmo_distill.sources.base import FoundTrial, Source
+from wmo_distill.sources.harbor.source import Harbor
+
+SOURCES: dict[str, Callable[[], Source]] = {"harbor": Harbor}
+
+
+def new_sources() -> tuple[Source, ...]:
+    """One of each, for one search: a source may remember what it saw."""
+    return tuple(make() for make in SOURCES.values())
+
+
+def source_of(kind: str) -> Source:
+    """The source of this name, to read what it found."""
+    return SOURCES[kind]()
+
+
+def named_trial(root: Path, path: str) -> FoundTrial:
+    """A directory that somebody names and no source knows: a trial of Harbor, its files lost."""
+    return Harbor().named(root, path)
