@@ -108,7 +108,34 @@ class Issue(StrEnum):
     CALL_IN_CORRUPT_SINK = "call_in_corrupt_sink", "a line of a corrupt sink was dropped", True
     CALL_LOST = (
         "call_lost",
-        "a call that counters or turns prove is recorded nowhere",
+        "a call that counters, turns or tokens prove is recorded nowhere",
+        True,
+    )
+    CALL_FAILED = "call_failed", "a recorded call that got no answer was dropped", True
+    DUPLICATE = "duplicate", "a call recorded again, key and content alike, was dropped", True
+    CALL_CONFLICT = "call_conflict", "two calls with one key and other contents: both kept"
+    SUPERSEDED = (
+        "superseded",
+        "an answer that the agent did not go on from: kept apart and not trained",
+    )
+    AMBIGUOUS_LAST_CALL = (
+        "ambiguous_last_call",
+        "a prompt was asked again and nothing follows: the last answer is taken as used",
+    )
+    LINEAGE_UNCLEAR = (
+        "lineage_unclear",
+        "two chats with one first message ran side by side: each has its own segment",
+    )
+    HOLE_UNPROVABLE = (
+        "hole_unprovable",
+        "the prompts share no end: whether a call is missing cannot be seen",
+        False,
+        True,
+    )
+    HISTORY_BEFORE_FIRST_CALL = (
+        "history_before_first_call",
+        "the first prompt already holds an answer, as in few-shot or a resumed chat",
+        False,
         True,
     )
     CALLS_BEYOND_TURNS = (

@@ -24,15 +24,27 @@ class SpanChain:
     _prompt: Ids = field(default_factory=lambda: np.empty(1024, np.int32))
     _row: IdRow | None = None
 
-    def add(self, call: Call) -> None:
-        """Keep a call, as a span or as an issue that says why it is dropped."""
+    is_unbroken: bool = True
+    """Whether every prompt extends all of the call before."""
+
+    def add(self, call: Call) -> bool:
+        """Keep a call as a span, or say why it is dropped; whether it was kept."""
         fault = prompt_fault(call.prompt)
         if fault is not None:
             self.issues.append(fault)
-            return
+            return False
         sampled, logprobs, issues = usable(call)
         self.issues += issues
         self.link(call, sampled, logprobs)
+        return True
+
+    def add_proved(self, call: Call) -> bool:
+        """Keep a call whose rows are known to be sound, an empty prompt too."""
+        assert call.logprobs.values is not None
+        values, odd = checked_logprobs(call.logprobs.values)
+        self.issues += odd
+        self.link(call, whole_row(call.completion), values)
+        return True
 
     def link(self, call: Call, sampled: Ids | None, logprobs: Logprobs | None) -> None:
         """Append a span; its prefix is the longest one shared with the span before."""
@@ -51,6 +63,7 @@ class SpanChain:
             prefix = shared + common_prefix(self._prompt[shared:known], delta)
             if prefix == known:
                 prefix += common_prefix(before.sampled, delta[prefix - shared :])
+            self.is_unbroken &= prefix == before.sequence_len
         self._remember(shared, delta)
         self._row = row
         self.spans.append(
@@ -64,8 +77,24 @@ class SpanChain:
                 segment=self.segment,
                 finish_reason=call.finish_reason,
                 extra=call.extra,
+                versions=self._versions(call, sampled),
+                sampling=call.sampling,
+                used=call.used,
             )
         )
+
+    def _versions(self, call: Call, sampled: Ids | None) -> tuple[tuple[str, int], ...] | None:
+        """The call's runs of policy versions, None with an issue where they cannot be."""
+        if call.versions is None:
+            return None
+        starts = [start for _, start in call.versions]
+        size = 0 if sampled is None else sampled.size
+        if not size:
+            return None
+        if starts[:1] == [0] and starts == sorted(set(starts)) and starts[-1] < size:
+            return call.versions
+        self.issues.append(Issue.VALUE_DAMAGED)
+        return None
 
     def _remember(self, shared: int, delta: Ids) -> None:
         size = shared + delta.size

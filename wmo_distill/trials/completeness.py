@@ -2,7 +2,7 @@
 
 Harbor declares no episode complete: an answer cut off at the output cap is asked for again within
 its episode and is in no counter and no list. So agreement says nothing (`silent`), and only a
-difference speaks. What the tokens prove is not looked at here.
+difference speaks.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from wmo_distill.predicates import cut_at_cap
 from wmo_distill.records import Completeness
 from wmo_distill.sources.evidence import Evidence
 from wmo_distill.sources.recorded import Call, Step
-from wmo_distill.trials.spans import Spans
+from wmo_distill.trials.placing import Spans
 
 # A summary of terminus-2 is three calls, and one more where those fail.
 _CALLS_PER_SUMMARY = 4
@@ -46,7 +46,7 @@ def account_of(evidence: Evidence, spans: Spans) -> CallAccount:
     counters = evidence.counters
     if not spans.spans:
         return CallAccount(counters.declared, counters.lost, (Issue.CALL_LOST,) * counters.lost)
-    lost = max(counters.lost, _lost(evidence, spans))
+    lost = max(counters.lost, _lost(evidence, spans), spans.holes)
     issues = [
         *[Issue.CALL_LOST] * lost,
         *[Issue.CALLS_BEYOND_TURNS] * _beyond(evidence, spans),

@@ -5,11 +5,11 @@ index only while nothing speaks against it; else the trajectory or the ids thems
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from wmo_distill.issues import Issue
-from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
+from wmo_distill.records import SpanSource
 from wmo_distill.sources.recorded import Call, Listed, Lists, Turn, Witness
 from wmo_distill.tokenjson.rows import (
     MISSING_IDS,
@@ -17,121 +17,76 @@ from wmo_distill.tokenjson.rows import (
     IdRow,
     whole_row,
 )
-from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.alignment import place_by_length, place_completions
-from wmo_distill.trials.calls import SpanChain, checked_logprobs
 from wmo_distill.trials.lists import place_extra, whole_calls
 from wmo_distill.trials.witness import after_turns, is_summarizer
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
-    """The spans of one episode and the account of its calls."""
+class Placed:
+    """The calls of one declared chat in their places, and the account of those that have none."""
 
-    spans: tuple[TokenSpan, ...] = ()
-    segments: tuple[SegmentInfo, ...] = (SegmentInfo(),)
-    source: SpanSource = SpanSource.NONE
+    calls: Sequence[Call] = ()
     issues: tuple[Issue, ...] = ()
-    calls_found: int = 0
-    main_calls: int = 0
-    """Of the calls found, those of the main chat."""
+    found: int = 0
+    proved: bool = False
+    """Whether the calls were proved sound as a whole: each is taken as it is."""
 
 
-def listed_spans(listed: Listed, *, salvage: bool = True, extra: bool = True) -> Spans:
-    """Spans of every chat of an episode whose calls are recorded as parallel lists."""
+def listed_calls(
+    listed: Listed, *, salvage: bool = True, extra: bool = True
+) -> tuple[list[Placed], SpanSource, tuple[Issue, ...]]:
+    """(the chats of an episode recorded as parallel lists; where from; issues of the whole).
+
+    The main chat is the first, and empty if need be.
+    """
     witness, entries = listed.witness, listed.entries
     if not entries:
-        return trajectory_spans(witness, listed.absence, salvage=salvage)
+        chats, issues = _turn_chats(witness, salvage)
+        return chats, SpanSource.TRAJECTORY, (*listed.absence, *issues)
     moved = bool(witness.summarizer_prompts) and is_summarizer(entries[0], witness)
-    spans: list[TokenSpan] = []
-    issues: list[Issue] = []
-    found = 0
-    main = 0
-    for number, lists in enumerate(entries):
-        segment = number + moved
-        turns = witness.turns if segment == 0 else ()
-        read = _entry_spans(lists, segment, turns, salvage=salvage, extra=extra)
-        if segment == 0:
-            main = read.calls_found
-        spans += read.spans
-        issues += read.issues
-        found += read.calls_found
-    source = SpanSource.RESULT if spans else SpanSource.NONE
-    if not main and salvage:
-        # Entry 0 holds no list at all (or there is none for the main chat).
-        rebuilt = trajectory_spans(witness, (), salvage=salvage)
-        spans = [*rebuilt.spans, *spans]
-        issues += rebuilt.issues
-        found += rebuilt.calls_found
-        main = rebuilt.calls_found
-        source = SpanSource.TRAJECTORY if rebuilt.spans else source
-    segments = _chats(len(entries) + moved)
-    return Spans(tuple(spans), segments, source, tuple(issues), found, main)
+    chats = [Placed()] * moved
+    for lists in entries:
+        turns = witness.turns if not chats else ()
+        chats.append(_entry_calls(lists, turns, salvage=salvage, extra=extra))
+    if chats[0].found or not salvage:
+        return chats, SpanSource.RESULT, ()
+    # Entry 0 holds no list at all (or there is none for the main chat).
+    (main, *others), issues = _turn_chats(witness, salvage)
+    source = SpanSource.TRAJECTORY if main.calls else SpanSource.RESULT
+    chats[0] = replace(main, issues=(*chats[0].issues, *main.issues))
+    return [*chats, *others], source, issues
 
 
-def trajectory_spans(witness: Witness, issues: Sequence[Issue], *, salvage: bool) -> Spans:
-    """The chats from the trajectories alone, where the result holds no token lists."""
-    chats = [witness.turns, *witness.summarizers] if salvage else [()]
-    spans: list[TokenSpan] = []
-    told: list[Issue] = []
-    evidence = False
-    for segment, turns in enumerate(chats):
-        if not any(_recorded(turn.completion) for turn in turns):
-            told += _no_evidence(len(turns))
-            continue
-        evidence = True
-        chain = SpanChain(segment)
-        for index, turn in enumerate(turns):
-            chain.add(Call(index, turn.prompt, turn.completion, turn.logprobs))
-        spans += chain.spans
-        told += chain.issues
-    return Spans(
-        tuple(spans),
-        _chats(len(chats)),
-        SpanSource.TRAJECTORY if spans else SpanSource.NONE,
-        (*issues, *[Issue.TOKENS_FROM_TRAJECTORY] * evidence, *told),
-        calls_found=sum(map(len, chats)),
-        main_calls=len(chats[0]),
-    )
+def _turn_chats(witness: Witness, salvage: bool) -> tuple[list[Placed], tuple[Issue, ...]]:
+    """The chats from the trajectories alone, where no lists hold them."""
+    chats: list[Placed] = []
+    for turns in [witness.turns, *witness.summarizers] if salvage else [()]:
+        if any(_recorded(turn.completion) for turn in turns):
+            calls = [Call(k, t.prompt, t.completion, t.logprobs) for k, t in enumerate(turns)]
+            chats.append(Placed(calls, found=len(turns)))
+        else:
+            chats.append(Placed(issues=tuple(no_evidence(len(turns))), found=len(turns)))
+    evidence = any(chat.calls for chat in chats)
+    return chats, (Issue.TOKENS_FROM_TRAJECTORY,) * evidence
 
 
-def _chats(n: int) -> tuple[SegmentInfo, ...]:
-    """The main chat, and after it those with which terminus-2 summarizes."""
-    return (SegmentInfo(), *[SegmentInfo(SegmentKind.SUMMARIZER)] * (n - 1))
-
-
-def _entry_spans(
-    lists: Lists, segment: int, turns: Sequence[Turn], *, salvage: bool, extra: bool
-) -> Spans:
+def _entry_calls(lists: Lists, turns: Sequence[Turn], *, salvage: bool, extra: bool) -> Placed:
     issues = list(lists.issues)
-    chain = SpanChain(segment)
     if not salvage:
-        calls = whole_calls(lists)
-        if calls is None:
+        whole = whole_calls(lists)
+        if whole is None:
             issues += [Issue.CALL_NOT_SALVAGED] * lists.n_calls
-            return Spans(issues=tuple(issues), calls_found=lists.n_calls)
-        found = len(calls)
-        issues += place_extra(calls, lists, found, extra)
-        for call in calls:
-            values = call.logprobs.values
-            assert values is not None
-            values, odd = checked_logprobs(values)
-            issues += odd
-            chain.link(call, whole_row(call.completion), values)
-    else:
-        calls, found, faults, placed = _salvaged(lists, turns)
-        issues += faults
-        completions = (*lists.completions, *(call.completion for call in calls))
-        if found and not any(map(_recorded, completions)):
-            issues += _no_evidence(len(calls))
-            return Spans(issues=tuple(issues), calls_found=found)
-        issues += place_extra(calls, lists, found if placed else 0, extra)
-        for call in calls:
-            chain.add(call)
-    source = SpanSource.RESULT if chain.spans else SpanSource.NONE
-    return Spans(
-        tuple(chain.spans), source=source, issues=(*issues, *chain.issues), calls_found=found
-    )
+            return Placed(issues=tuple(issues), found=lists.n_calls)
+        issues += place_extra(whole, lists, len(whole), extra)
+        return Placed(whole, tuple(issues), len(whole), proved=True)
+    calls, found, faults, placed = _salvaged(lists, turns)
+    issues += faults
+    completions = (*lists.completions, *(call.completion for call in calls))
+    if found and not any(map(_recorded, completions)):
+        return Placed(issues=(*issues, *no_evidence(len(calls))), found=found)
+    issues += place_extra(calls, lists, found if placed else 0, extra)
+    return Placed(calls, tuple(issues), found)
 
 
 class _Salvaged(NamedTuple):
@@ -218,7 +173,7 @@ def _by_proof(lists: Lists, start: int) -> tuple[list[Call], list[Issue]]:
     return calls, issues + [Issue.CALL_UNPLACED] * (lists.n_calls - end)
 
 
-def _no_evidence(n: int) -> list[Issue]:
+def no_evidence(n: int) -> list[Issue]:
     """What is said of calls none of which holds completion ids."""
     return [Issue.NO_COMPLETION_IDS, *[Issue.CALL_WITHOUT_EVIDENCE] * n] if n else []
 
