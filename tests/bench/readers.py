@@ -23,14 +23,16 @@ FIXTURE = Path(__file__).parents[2] / "fixtures/trials/01-solved"
 
 def ours() -> Reader:
     from wmo_distill.files import TrialFiles
+    from wmo_distill.sources.evidence import Evidence, Identity
     from wmo_distill.sources.harbor.calls import listed_of
     from wmo_distill.sources.harbor.documents import read_result
     from wmo_distill.sources.recorded import Witness
-    from wmo_distill.trials.spans import listed_spans
+    from wmo_distill.trials.placing import placed_spans
 
     def read(trial: Path) -> Any:
         value = read_result(TrialFiles(trial)).value  # type: ignore[union-attr]
-        return listed_spans(listed_of(value["agent_result"]["rollout_details"], Witness()))
+        listed = listed_of(value["agent_result"]["rollout_details"], Witness())
+        return placed_spans(Evidence(identity=Identity(), listed=listed))
 
     return read
 

@@ -156,7 +156,7 @@ class TestTimes:
         assert first["started_at"] == datetime(2025, 11, 22, 10, 0, 0, 682474, UTC)
         assert first["finished_at"] == datetime(2025, 11, 22, 11, 0, 0, 682474, UTC)
         for row in (first, second):
-            assert row["issues"] == ["time_without_zone"]
+            assert row["issues"] == ["hole_unprovable", "time_without_zone"]
             lengths = [row[f"{name}_seconds"] for name in ("agent", "verifier", "setup")]
             assert lengths == [1800.0, 540.0, 0.0]
         assert (first["attempt"], second["attempt"]) == (2, 1), "by start, not by name"

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
+from wmo_distill.sources.evidence import Evidence, Identity
 from wmo_distill.sources.harbor.calls import ABSENT, listed_of
 from wmo_distill.sources.harbor.plain import read_result_lists
 from wmo_distill.sources.recorded import Turn, Witness
 from wmo_distill.tokenjson.rows import MISSING_IDS, IdRow, id_row, logprob_row
-from wmo_distill.trials.spans import Spans, listed_spans
+from wmo_distill.trials.placing import Spans, placed_spans
 
 
 @dataclass
@@ -44,15 +45,15 @@ def read(details: Any, witness: Witness | None = None, **options: Any) -> Spans:
     """The spans of `rollout_details` given as plain JSON; calls must balance."""
     value = {"agent_result": {"rollout_details": details}}
     read_result_lists(value)
-    spans = listed_spans(
-        listed_of(value["agent_result"]["rollout_details"], witness or Witness()), **options
-    )
+    listed = listed_of(value["agent_result"]["rollout_details"], witness or Witness())
+    spans = placed_spans(Evidence(identity=Identity(), listed=listed), **options)
     dropped = sum(issue.drops_call for issue in spans.issues)
     assert spans.calls_found == len(spans.spans) + dropped
     assert len(spans.segments) > max((span.segment for span in spans.spans), default=0)
     for span in spans.spans:
         assert span.sampled_logprobs is None or span.sampled_logprobs.size == span.sampled.size
-    return spans
+    # These ids are of no chat template.
+    return replace(spans, issues=tuple(i for i in spans.issues if i is not Issue.HOLE_UNPROVABLE))
 
 
 def as_lists(spans: Spans) -> list[tuple[int, Any, Any, Any]]:

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -82,7 +83,9 @@ def read_sink(sinks: TrialFiles, relative: str | None, *, extra: bool = True) ->
     if order != list(range(len(values))):
         issues.append(Issue.SINK_OUT_OF_ORDER)
     ordered: list[dict[str, Any]] = [values[i] for i in order]
-    calls, sampling = _calls(ordered, extra), _sampling(ordered)
+    sampling = _sampling(ordered)
+    varying = {name for name, found in sampling.items() if len(found) > 1}
+    calls = _calls(ordered, extra, varying)
     return Sink(SinkState.READ, calls, len(lines), tuple(issues), sampling)
 
 
@@ -118,7 +121,9 @@ def _order(values: list[Any]) -> list[int] | None:
     return order if [indices[i] for i in order] == list(range(len(values))) else None
 
 
-def _calls(values: list[dict[str, Any]], wanted: bool) -> tuple[Call, ...]:
+def _calls(
+    values: list[dict[str, Any]], wanted: bool, varying: AbstractSet[str]
+) -> tuple[Call, ...]:
     prompts = shared_rows([id_row(value.get("prompt_token_ids")) for value in values])
     calls = []
     for value, prompt in zip(values, prompts, strict=True):
@@ -135,9 +140,29 @@ def _calls(values: list[dict[str, Any]], wanted: bool) -> tuple[Call, ...]:
                 json_text(extra) if wanted and extra else None,
                 None if reason is None else plain_text(reason),
                 at=_time_of(extra),
+                versions=_version(value, varying),
+                sampling=_own_sampling(value, varying),
             )
         )
     return tuple(calls)
+
+
+def _version(value: Mapping[str, Any], varying: AbstractSet[str]) -> tuple[tuple[str, int]] | None:
+    """The line's own policy version, where the lines differ in it."""
+    version = value.get("policy_version")
+    if "policy_version" not in varying or isinstance(version, bool):
+        return None
+    return ((plain_text(str(version)), 0),) if isinstance(version, str | int) else None
+
+
+def _own_sampling(value: Mapping[str, Any], varying: AbstractSet[str]) -> str | None:
+    """What of the line's sampling differs from other lines', as JSON."""
+    own = {
+        name: value[name]
+        for name in sorted(varying - {"policy_version"})
+        if isinstance(value.get(name), str | int | float)
+    }
+    return json_text(own) if own else None
 
 
 def _time_of(extra: Mapping[str, Any]) -> datetime | None:

@@ -14,7 +14,7 @@ from wmo_distill.tokens import Ids, TokenSpan
 from wmo_distill.trials.calls import SpanChain, prompt_fault, usable
 from wmo_distill.trials.holes import header_of, history_before, holes, provable
 from wmo_distill.trials.lineage import Lineage, answers_of, lineage_of
-from wmo_distill.trials.spans import Placed, listed_calls, no_evidence
+from wmo_distill.trials.spans import Placed, listed_calls
 
 _SUBAGENT = SegmentInfo(SegmentKind.SUBAGENT)
 
@@ -136,9 +136,10 @@ def _recorded_chats(evidence: Evidence, salvage: bool) -> list[_Chat]:
     calls, issues = _once(evidence.calls)
     n = len(evidence.calls)
     if not any(call.completion.size or _damaged(call) for call in calls):
-        return [_Chat(SegmentInfo(), Placed(issues=tuple(no_evidence(n)), found=n))]
+        none = (Issue.NO_COMPLETION_IDS, *[Issue.CALL_WITHOUT_EVIDENCE] * len(calls))
+        return [_Chat(SegmentInfo(), Placed(issues=(*issues, *none), found=n))]
     if not salvage and (_torn_or_unordered(evidence.call_issues) or any(map(_faulty, calls))):
-        dropped = (Issue.CALL_NOT_SALVAGED,) * n
+        dropped = (*issues, *[Issue.CALL_NOT_SALVAGED] * len(calls))
         return [_Chat(SegmentInfo(), Placed(issues=dropped, found=n))]
     by_name: dict[str | None, list[Call]] = {name: [] for name in evidence.lineages}
     for call in calls:

@@ -66,7 +66,7 @@ def _turn_chats(witness: Witness, salvage: bool) -> tuple[list[Placed], tuple[Is
             calls = [Call(k, t.prompt, t.completion, t.logprobs) for k, t in enumerate(turns)]
             chats.append(Placed(calls, found=len(turns)))
         else:
-            chats.append(Placed(issues=tuple(no_evidence(len(turns))), found=len(turns)))
+            chats.append(Placed(issues=tuple(_no_evidence(len(turns))), found=len(turns)))
     evidence = any(chat.calls for chat in chats)
     return chats, (Issue.TOKENS_FROM_TRAJECTORY,) * evidence
 
@@ -84,7 +84,7 @@ def _entry_calls(lists: Lists, turns: Sequence[Turn], *, salvage: bool, extra: b
     issues += faults
     completions = (*lists.completions, *(call.completion for call in calls))
     if found and not any(map(_recorded, completions)):
-        return Placed(issues=(*issues, *no_evidence(len(calls))), found=found)
+        return Placed(issues=(*issues, *_no_evidence(len(calls))), found=found)
     issues += place_extra(calls, lists, found if placed else 0, extra)
     return Placed(calls, tuple(issues), found)
 
@@ -173,7 +173,7 @@ def _by_proof(lists: Lists, start: int) -> tuple[list[Call], list[Issue]]:
     return calls, issues + [Issue.CALL_UNPLACED] * (lists.n_calls - end)
 
 
-def no_evidence(n: int) -> list[Issue]:
+def _no_evidence(n: int) -> list[Issue]:
     """What is said of calls none of which holds completion ids."""
     return [Issue.NO_COMPLETION_IDS, *[Issue.CALL_WITHOUT_EVIDENCE] * n] if n else []
 
