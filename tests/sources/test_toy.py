@@ -19,7 +19,13 @@ from wmo_distill.files import Absent, FilesState, TrialFiles, parse_json
 from wmo_distill.records import SpanSource, StopReason
 from wmo_distill.sources import registry
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
-from wmo_distill.sources.evidence import EndingEvidence, Evidence, GradeEvidence, Identity
+from wmo_distill.sources.evidence import (
+    EndingEvidence,
+    Evidence,
+    GradeEvidence,
+    Identity,
+    SamplingEvidence,
+)
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import group_id
 from wmo_distill.tokenjson.rows import id_row, logprob_row, shared_rows
@@ -79,6 +85,7 @@ class Toy:
                 ),
                 calls=calls,
                 call_source=SpanSource.CAPTURE,
+                sampling=SamplingEvidence(asked={"logprob_mode": "raw"}),
                 ending=EndingEvidence(stated=StopReason.SUBMITTED),
                 grade=GradeEvidence(rewards=reward),
             )
@@ -138,7 +145,7 @@ def test_a_toy_source_builds_verifies_and_exports(toys: Path) -> None:
     datums, exported = toys / "datums", toys / "verl"
     built = build_datum_shards(out, datums)
     assert built.stats.loss_tokens == 27
-    assert export_datums(datums, exported, "verl").rows == 3
+    assert export_datums(datums, exported, "verl").exported == 3
 
 
 def test_with_other_formats_in_one_directory(toys: Path) -> None:
