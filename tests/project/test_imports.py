@@ -12,6 +12,8 @@ PACKAGE = ROOT / "wmo_distill"
 
 ORDER = (
     "errors",
+    "operation",
+    "endings",
     "issues",
     "predicates",
     "tokens",

@@ -14,6 +14,7 @@ from wmo_distill.cli.check_logprobs import check_logprobs
 from wmo_distill.cli.datums import datums
 from wmo_distill.cli.doctor import doctor
 from wmo_distill.cli.export import export
+from wmo_distill.cli.flags import flagged
 from wmo_distill.cli.output import printable, say
 from wmo_distill.cli.score import score
 from wmo_distill.cli.show import show
@@ -39,7 +40,7 @@ for command, summary in (
     (export, "Write training sequences in a trainer's form."),
     (verify, "Check every file, count and row of a dataset or its datums."),
 ):
-    app.command(short_help=summary)(command)
+    app.command(short_help=summary)(flagged(command))
 
 
 def _print_version(wanted: bool) -> None:

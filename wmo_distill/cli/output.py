@@ -3,10 +3,12 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import typer
+
+from wmo_distill.operation import Options, option
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -51,6 +53,28 @@ def columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> str:
         .rstrip()
         for row in filled
     )  # fmt: skip
+
+
+class Json(Options):
+    """Of a command that prints one result."""
+
+    as_json: bool = option(False, "Print the result as JSON.", flag="--json")
+
+    def put(self, result: "BaseModel", render: Callable[[], str]) -> None:
+        if self.as_json:
+            put_json(result)
+        else:
+            put(render())
+
+
+class Printing(Json):
+    """Of a command that does more than print."""
+
+    quiet: bool = option(False, "Print no result and no progress.", flag="--quiet -q")
+
+    def put(self, result: "BaseModel", render: Callable[[], str]) -> None:
+        if self.as_json or not self.quiet:
+            super().put(result, render)
 
 
 class Progress:
