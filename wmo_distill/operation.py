@@ -50,6 +50,9 @@ class Options(BaseModel):
             if name not in cls.model_fields:
                 raise TypeError(f"{name}: expected an option of {cls.__name__}") from None
             said = first["msg"].removeprefix("Value error, ")
+            if first["type"] == "enum":
+                choices = first["ctx"]["expected"].replace(" or ", ", ").replace("'", "")
+                said = f"expected one of {choices}"
             said = said.replace("Input should be greater", "expected a number greater")
             said = said.replace("Input should be less", "expected a number less")
             said = said.replace("Input should be", "expected")

@@ -4,11 +4,12 @@ import shlex
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from wmo_distill.cli.output import columns, printable, put, put_json, say, size
+from wmo_distill.cli.flags import Paths
+from wmo_distill.cli.output import Json, columns, printable, say, size
 
 if TYPE_CHECKING:
     from wmo_distill.doctor.advice import Advice
@@ -18,23 +19,13 @@ if TYPE_CHECKING:
 NOTHING_FOUND = 4
 
 
-def doctor(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PATH", help="A trial directory, a job directory, or a root that holds jobs."
-        ),
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
+def doctor(paths: Paths, printing: Json) -> None:
     """Look before building: do these trials hold tokens, and what is missing for training?"""
     from wmo_distill.doctor.diagnose import diagnose
 
     diagnosis = diagnose(paths)
-    if as_json:
-        put_json(diagnosis)
-    elif diagnosis.trials:
-        put(render(diagnosis, paths))
+    if diagnosis.trials or printing.as_json:
+        printing.put(diagnosis, lambda: render(diagnosis, paths))
     if not diagnosis.trials:
         say(
             f"{printable(', '.join(map(str, paths)))}: expected trials at any depth, found none: "

@@ -1,11 +1,12 @@
 """`wmo-distill export`: training sequences in a trainer's form."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmo_distill.cli.output import Progress, columns, printable, put, put_json, say
+from wmo_distill.cli.output import Printing, Progress, columns, printable, put, say
+from wmo_distill.exporters.options import ExportOptions
 
 if TYPE_CHECKING:
     from wmo_distill.exporters.messages import MessageSummary
@@ -17,33 +18,21 @@ def export(
         Path | None,
         typer.Argument(
             metavar="DATUMS",
-            help="What `datums` wrote; for messages what `build` did.",
+            help="What `datums` wrote; for messages and sharegpt what `build` wrote.",
             show_default=False,
         ),
     ] = None,
+    *,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Where the rows go."),
+        typer.Option("--out", "-o", metavar="DIR", help="Directory to write."),
     ] = None,
     to: Annotated[
-        str, typer.Option("--to", metavar="TARGET", help="The trainer; --list names them.")
+        str, typer.Option("--to", metavar="TARGET", help="Trainer to write for, as in --list.")
     ] = "",
-    assume_mode: Annotated[
-        bool,
-        typer.Option("--assume", help="Take log-probabilities of an unknown mode for RL too."),
-    ] = False,
-    only: Annotated[
-        str | None,
-        typer.Option(
-            metavar="passed|failed|measured", help="Such records alone, with --to messages."
-        ),
-    ] = None,
-    list_targets: Annotated[
-        bool, typer.Option("--list", help="Print the targets and end.")
-    ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Replace rows of another target.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    list_targets: Annotated[bool, typer.Option("--list", help="Print the targets.")] = False,
+    options: ExportOptions,
+    printing: Printing,
 ) -> None:
     """Write training sequences in the form that a trainer reads, counting what it cannot take."""
     from wmo_distill.errors import UsageError
@@ -64,24 +53,16 @@ def export(
             )
     assert datums is not None
     assert out is not None
-    if only is not None and (to not in FORMS or only not in ("passed", "failed", "measured")):
+    if options.only is not None and to not in FORMS:
         raise UsageError(
-            f"--only: expected passed, failed or measured, with --to {' or '.join(FORMS)}, "
-            f"found {only!r} with {to!r}; sequences are chosen by `wmo-distill datums --only`"
+            f"--only: expected --to {' or '.join(FORMS)}, found --to {to}; sequences are chosen by "
+            "`wmo-distill datums --only`"
         )
     summary: ExportSummary | MessageSummary
-    with Progress("rows", quiet=quiet) as progress:
-        if to in FORMS:
-            chosen = cast(Any, only)
-            summary = export_messages(datums, out, to, only=chosen, fresh=fresh, progress=progress)
-        else:
-            summary = export_datums(
-                datums, out, to, assume_mode=assume_mode, fresh=fresh, progress=progress
-            )
-    if as_json:
-        put_json(summary)
-    elif not quiet:
-        put(f"{printable(str(out))}: {summary.target}\n{columns(_rows(summary))}")
+    with Progress("rows", quiet=printing.quiet) as progress:
+        run = export_messages if to in FORMS else export_datums
+        summary = run(datums, out, to, options, progress=progress)
+    printing.put(summary, lambda: f"{printable(str(out))}: {to}\n{columns(_rows(summary))}")
     if summary.refused.get("logprob_mode_unknown"):  # type: ignore[call-overload]
         say(
             "logprob_mode is unknown: --assume takes it as it is; to have it in the rows, "

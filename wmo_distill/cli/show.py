@@ -2,30 +2,30 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from wmo_distill.cli.flags import Dataset
 from wmo_distill.cli.output import columns, printable, put
+from wmo_distill.operation import Options, option
 
 if TYPE_CHECKING:
     from wmo_distill.records import TrialRecord
     from wmo_distill.tokens import TokenSpan
 
 
-def show(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A dataset that `build` wrote.")],
-    trial: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A trial's name or id, an episode's id, or a directory."),
-    ] = None,
-    row: Annotated[int | None, typer.Option(min=0, metavar="N", help="A row, from 0.")] = None,
-) -> None:
+class ShowOptions(Options):
+    trial: str | None = option(
+        None, "Name or id of a trial, id of an episode, or directory of a trial.", "NAME"
+    )
+    row: int | None = option(None, "Number of a row, from 0.", "N", ge=0)
+
+
+def show(out: Dataset, options: ShowOptions) -> None:
     """Show a record: identity, grade, ending, calls and issues. Without an option, row 0."""
     from wmo_distill.errors import UsageError
     from wmo_distill.shards.scan import iter_records
 
+    trial, row = options.trial, options.row
     if trial is not None and row is not None:
         raise UsageError("show: expected --trial or --row, found both; give one of them")
     records = iter_records(out, superseded=True)
