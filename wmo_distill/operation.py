@@ -70,5 +70,5 @@ class Options(BaseModel):
         told = field.json_schema_extra
         own = told.get("flag") if isinstance(told, Mapping) else None
         if own is not None:
-            return str(own)
+            return str(own).split()[0]
         return ("--no-" if field.default is True else "--") + name.replace("_", "-")

@@ -124,7 +124,7 @@ class DatumOptions(Options):
     beta: float = option(
         1.0, "Weight of the teacher's part of an advantage.", "X", allow_inf_nan=False
     )
-    clip: float | None = option(None, "Limit of the size of an advantage.", "X", gt=0.0)
+    clip: float | None = option(None, "Limit of the size of an advantage, above 0.", "X", gt=0.0)
     center: bool = option(False, "Subtract the mean of the advantages, after the clip.")
     teacher_discount: float = option(
         0.0, "Discount of the teacher's part of later tokens.", "X", ge=0.0, le=1.0
