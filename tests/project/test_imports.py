@@ -36,6 +36,7 @@ ORDER = (
     "stats",
     "doctor",
     "pipeline",
+    "report",
     "cli",
     "__main__",
 )

@@ -56,7 +56,7 @@ def test_score_then_datums(place: Path, monkeypatch: pytest.MonkeyPatch) -> None
             f"{server.url}/v1/", "--model", "big", "--api-key-env", "KEY",
         )  # fmt: skip
         assert done.exit_code == 0, done.output
-        assert "6, " in done.stdout
+        assert re.search(r"scored +6  313 tokens\n", done.stdout)
         assert server.requests[0]["model"] == "big"
         assert server.headers[0]["authorization"] == "Bearer secret"
     made = run(

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wmo_distill.cli.flags import Paths
-from wmo_distill.cli.output import Printing, Progress, printable, say
+from wmo_distill.cli.output import Printing, Progress, say
 from wmo_distill.operation import Options, option
 from wmo_distill.options import BuildOptions
+from wmo_distill.report.tables import printable
 
 if TYPE_CHECKING:
     from wmo_distill.pipeline.summary import Summary
@@ -39,8 +40,8 @@ def build(
     printing: Printing,
 ) -> None:
     """Turn trials into Parquet shards; a second run reads only what is new or changed."""
-    from wmo_distill.cli.summary import render_summary
     from wmo_distill.pipeline.build import build as run
+    from wmo_distill.report.build import render_summary
 
     dry_run, quiet = options.dry_run, printing.quiet
     graded = options.cells is None and not options.fresh and _has_cells(out)

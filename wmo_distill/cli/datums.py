@@ -30,8 +30,8 @@ def datums(
     printing: Printing,
 ) -> None:
     """Turn the records of a dataset into training sequences, each sampled token trained once."""
-    from wmo_distill.datums.render import render_datum_summary
     from wmo_distill.datums.shards import build_datum_shards
+    from wmo_distill.report.datums import render_datum_summary
     from wmo_distill.scorers.cache import ScoreCache
 
     cache = None if scores is None else ScoreCache(scores)

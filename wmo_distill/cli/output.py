@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -27,32 +27,6 @@ def put_json(model: "BaseModel") -> None:
 def say(text: str) -> None:
     """Talk, on stderr."""
     typer.echo(text, err=True)
-
-
-def printable(text: str) -> str:
-    """Names come from trials: control characters must not reach a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def size(n: float) -> str:
-    """A number of bytes, such as `11.3 MB`; MB = 1e6 bytes."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= scale:
-            return f"{n / scale:,.1f} {unit}"
-    return f"{n:.0f} B"
-
-
-def columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> str:
-    """Rows with their cells padded to one width; the last cell is left as it is."""
-    filled = list(rows)
-    if not filled:
-        return ""
-    widths = [max(len(row[i]) for row in filled) for i in range(len(filled[0]) - 1)]
-    return "\n".join(
-        (indent + "".join(c.ljust(w + 2) for c, w in zip(row[:-1], widths, strict=True)) + row[-1])
-        .rstrip()
-        for row in filled
-    )  # fmt: skip
 
 
 class Json(Options):

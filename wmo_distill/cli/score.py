@@ -1,18 +1,15 @@
 """`wmo-distill score`: a teacher's log-probabilities of training sequences."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from wmo_distill.cli.flags import Datums
-from wmo_distill.cli.output import Printing, Progress, columns, put
+from wmo_distill.cli.output import Printing, Progress, put
 from wmo_distill.cli.scoring import Server, scorer_of
 from wmo_distill.operation import Options, option
 from wmo_distill.scorers.options import ScoreOptions
-
-if TYPE_CHECKING:
-    from wmo_distill.scorers.run import ScorePlan, ScoreSummary
 
 
 class Ways(Options):
@@ -47,6 +44,7 @@ def score(
 ) -> None:
     """Fill a cache with a teacher's log-probabilities, for `datums --scores`."""
     from wmo_distill.errors import UsageError
+    from wmo_distill.report.scores import render_plan, render_scores
     from wmo_distill.scorers import exchange, run
     from wmo_distill.scorers.cache import ScoreCache
 
@@ -64,7 +62,7 @@ def score(
     kept, top_k = ScoreCache(cache), options.top_k
     if ways.dry_run:
         plan = run.plan_scores(datums, kept, name, top_k=top_k, price=ways.price)
-        printing.put(plan, lambda: _planned(name, plan))
+        printing.put(plan, lambda: render_plan(name, plan))
         return
     if ways.write_requests is not None:
         count = exchange.write_requests(datums, kept, name, ways.write_requests, top_k=top_k)
@@ -77,31 +75,6 @@ def score(
         scorer = scorer_of(server, options.concurrency)
         with Progress("sequences", quiet=printing.quiet) as progress:
             summary = run.score_datums(datums, kept, scorer, name, options, progress=progress)
-    printing.put(summary, lambda: _told(summary))
+    printing.put(summary, lambda: render_scores(summary))
     if summary.requests and not summary.scored:
         raise typer.Exit(1)
-
-
-def _planned(teacher: str, plan: "ScorePlan") -> str:
-    rows = [
-        ("datums", f"{plan.datums:,}, {plan.sequences:,} sequences that differ"),
-        ("scored before", f"{plan.cached:,}"),
-        ("requests", f"{plan.requests:,}"),
-        ("tokens", f"{plan.tokens:,}, the longest {plan.longest:,}"),
-    ]
-    if plan.cost is not None:
-        rows.append(("cost", f"{plan.cost:,.2f}"))
-    return f"{teacher}\n{columns(rows)}"
-
-
-def _told(summary: "ScoreSummary") -> str:
-    rows = [
-        ("sequences", f"{summary.sequences:,}, {summary.cached:,} scored before"),
-        ("answers", f"{summary.requests:,}"),
-        ("scored", f"{summary.scored:,}, {summary.tokens:,} tokens"),
-    ]
-    if summary.repeated:
-        rows.append(("repeated", f"{summary.repeated:,}"))
-    for fault, n in summary.faults.items():
-        rows.append((f"not scored, {fault}", f"{n:,}  first: {summary.first_found[fault]}"))
-    return f"{summary.teacher}\n{columns(rows)}"

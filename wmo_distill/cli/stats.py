@@ -13,8 +13,8 @@ class StatsOptions(Options):
 
 def stats(out: Dataset, options: StatsOptions, printing: Json) -> None:
     """Solve rates, endings, tokens and issues; every rate with its numerator and denominator."""
+    from wmo_distill.report.stats import render_rollout_stats
     from wmo_distill.shards.scan import passed_over, scan
-    from wmo_distill.stats.render import render_rollout_stats
     from wmo_distill.stats.rollout import rollout_stats
 
     numbers = rollout_stats(scan(out), max_tokens=options.max_tokens, superseded=passed_over(out))

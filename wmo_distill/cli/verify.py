@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from wmo_distill.cli.output import Json, printable, put, say
+from wmo_distill.cli.output import Json, put, say
+from wmo_distill.report.tables import printable
 
 
 def verify(
