@@ -27,8 +27,8 @@ def option(
     **constraints: Any,
 ) -> Any:
     """A field that is a flag too: `about` is its help, `flag` its names where they differ."""
-    told: JsonDict = {"flag": flag, "metavar": metavar}
-    return Field(default, description=about, json_schema_extra=told, **constraints)
+    shown: JsonDict = {"flag": flag, "metavar": metavar}
+    return Field(default, description=about, json_schema_extra=shown, **constraints)
 
 
 class Options(BaseModel):
@@ -67,8 +67,8 @@ class Options(BaseModel):
     def flag(cls, name: str) -> str:
         """The flag of a field; one that is true by default has a flag that says no."""
         field = cls.model_fields[name]
-        told = field.json_schema_extra
-        own = told.get("flag") if isinstance(told, Mapping) else None
+        shown = field.json_schema_extra
+        own = shown.get("flag") if isinstance(shown, Mapping) else None
         if own is not None:
             return str(own).split()[0]
         return ("--no-" if field.default is True else "--") + name.replace("_", "-")
