@@ -1,7 +1,6 @@
 """Sampling values that a caller declares where trials do not record them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from wmo_distill.errors import UsageError
 from wmo_distill.files import plain_text
@@ -33,11 +32,6 @@ def parse_declare(items: Sequence[str]) -> dict[str, str | int | float]:
             raise UsageError(f"--declare {item}: expected each name once, found {name} twice")
         declared[name] = _declared(name, text, item)
     return declared
-
-
-def check_declared(declared: Mapping[str, Any]) -> dict[str, str | int | float]:
-    """Values given by a library caller, by the same rule as `parse_declare`."""
-    return parse_declare([f"{name}={value}" for name, value in declared.items()])
 
 
 def _declared(name: str, text: str, item: str) -> str | int | float:

@@ -1,28 +1,50 @@
-"""The options of a build that alter rows; the manifest holds them and a second run must match."""
+"""The options of a build; a dataset's manifest holds those that alter rows."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import field_serializer, field_validator
 
-from wmo_distill.declare import check_declared
+from wmo_distill.operation import Options, option
 
 
-class BuildOptions(BaseModel):
-    """What decides the contents of a row, beside the trial's own files."""
+class BuildOptions(Options):
+    """Those that alter rows come first: a later build of the dataset must have the same."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    max_turns: int | None = Field(default=None, ge=1)
-    reward_key: str = "reward"
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    reward_files: bool = False
-    pass_at: float | None = Field(default=None, allow_inf_nan=False)
-    declare: dict[str, str | int | float] = Field(default_factory=dict)
-    salvage: bool = True
-    extra: bool = True
-    sinks: Path | None = None
+    max_turns: int | None = option(None, "Turn limit, in place of the recorded one.", "N", ge=1)
+    reward_key: str = option("reward", "Name of the verifier's reward to use.", "KEY")
+    reward_range: tuple[float, float] = option(
+        (0.0, 1.0), "A reward outside of this range is null, with an issue.", "LO HI"
+    )
+    reward_files: bool = option(False, "Use a reward file where a result has no reward.")
+    pass_at: float | None = option(
+        None, "Count reward >= X as passed, not reward == 1.0.", "X", allow_inf_nan=False
+    )
+    declare: dict[str, str | int | float] = option(
+        {},
+        "Sampling value that no file records: temperature, top_p, top_k, logprob_mode, "
+        "policy_version, train_step, tokenizer. May be repeated.",
+        "NAME=VALUE",
+    )
+    salvage: bool = option(True, "Drop all tokens of a trial if any of them is damaged.")
+    extra: bool = option(True, "Drop what providers sent next to the tokens.")
+    sinks: Path | None = option(
+        None, "Directory of token sinks: DIR/TRIAL.jsonl, or DIR/TRIAL/STEP.jsonl.", "DIR"
+    )
+    cells: Path | None = option(
+        None,
+        "Your own grades: a JSON list, a score report, JSONL or Parquet.",
+        "FILE",
+        exclude=True,
+    )
+    workers: int | None = option(
+        None, "Number of processes. Default: all usable cores.", "N", ge=1, exclude=True
+    )
+    keep_removed: bool = option(False, "Keep the rows of trials that are gone.", exclude=True)
+    fresh: bool = option(False, "Build all of OUT again; other options are allowed.", exclude=True)
+    dry_run: bool = option(False, "Report what would be read; write nothing.", exclude=True)
 
     @field_validator("reward_range")
     @classmethod
@@ -32,15 +54,22 @@ class BuildOptions(BaseModel):
             raise ValueError(f"expected LO <= HI, found {low} {high}")
         return value
 
-    @field_validator("declare")
+    @field_validator("declare", mode="before")
     @classmethod
-    def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return check_declared(value)
+    def _known(cls, value: Any) -> dict[str, Any]:
+        """A mapping, or NAME=VALUE items."""
+        from wmo_distill.declare import parse_declare
 
-    def row_altering(self) -> dict[str, Any]:
-        """What the manifest holds; paths are told apart by use, not by place."""
-        values = self.model_dump(mode="json", exclude={"sinks"})
-        values["sinks"] = self.sinks is not None
-        # JSON has no infinity; pydantic reads the word as the number.
-        values["reward_range"] = [x if math.isfinite(x) else str(x) for x in self.reward_range]
-        return values
+        if isinstance(value, Mapping):
+            value = [f"{name}={one}" for name, one in value.items()]
+        return parse_declare(value)
+
+    @field_serializer("reward_range")
+    def _finite(self, value: tuple[float, float]) -> list[float | str]:
+        """JSON has no infinity; pydantic reads the word as the number."""
+        return [x if math.isfinite(x) else str(x) for x in value]
+
+    @field_serializer("sinks")
+    def _whether(self, value: Path | None) -> bool:
+        """Sinks are the same wherever they are."""
+        return value is not None

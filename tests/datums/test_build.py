@@ -161,7 +161,7 @@ def test_laws(record: TrialRecord, reopen: bool) -> None:
         assert ids == [x for span in record.spans for x in span.sampled.tolist()]
 
 
-@given(records(), st.integers(1, 12), st.integers(1, 12), st.sampled_from(["fragment", "record"]))
+@given(records(), st.integers(1, 12), st.integers(2, 12), st.sampled_from(["fragment", "record"]))
 def test_limits(record: TrialRecord, budget: int, longest: int, drop: Any) -> None:
     datums, stats = build_datums(
         [record], context_budget=budget, max_datum_tokens=longest, drop=drop

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wmo_distill
-from wmo_distill.datums.build import DatumRules, record_datums
+from wmo_distill.datums.build import record_datums
 from wmo_distill.datums.clean import clean_rows
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.datum import Account, Drop, TrainDatum
@@ -68,7 +68,7 @@ def test_round_trip_and_both_ways_agree(
     slow = [
         datum
         for record in iter_records(dataset)
-        for datum in record_datums(record, options.rules(), account)
+        for datum in record_datums(record, options, account)
     ]
     assert len(got) == len(slow) > 20
     for one, other in zip(got, slow, strict=True):
@@ -114,7 +114,7 @@ def records(draw: st.DrawFn) -> TrialRecord:
 @given(
     st.lists(records(), min_size=1, max_size=5),
     st.builds(
-        DatumRules,
+        DatumOptions,
         context_budget=st.none() | st.integers(1, 12),
         max_datum_tokens=st.none() | st.integers(2, 12),
         purpose=st.sampled_from(["rl", "sft"]),
@@ -125,7 +125,7 @@ def records(draw: st.DrawFn) -> TrialRecord:
     ),
 )
 def test_a_clean_row_is_what_the_record_gives(
-    given_records: list[TrialRecord], rules: DatumRules
+    given_records: list[TrialRecord], rules: DatumOptions
 ) -> None:
     batch = encode(given_records).to_batches()[0]
     found = clean_rows(SpanColumns.of(batch.column("spans")), rules)

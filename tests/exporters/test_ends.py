@@ -306,7 +306,7 @@ def test_the_command_names_such_groups(uneven: Path, tmp_path: Path) -> None:
     run = CliRunner().invoke
     done = run(app, ["export", str(uneven), "-o", str(tmp_path / "x"), "--to", "areal"])
     assert done.exit_code == 0
-    assert "of several sequences  1" in done.stdout
+    assert "of several sequences   1" in done.stdout
     assert "5 in most groups; groups with another number: 2 of 3: g0 (4 rows" in done.stderr
     assert "1 of 10 episodes are several rows and count several times" in done.stderr
     done = run(app, ["export", str(uneven), "-o", str(tmp_path / "y"), "--to", "nemo-rl"])

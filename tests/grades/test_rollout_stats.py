@@ -14,7 +14,7 @@ import wmo_distill
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, StopReason, TrialRecord
 from wmo_distill.reference.stats import policy_health
-from wmo_distill.stats.render import render_rollout_stats
+from wmo_distill.report.stats import render_rollout_stats
 from wmo_distill.stats.rollout import NO_REASON, SPANLESS_REASONS, rollout_stats
 from wmo_distill.tokens import TokenSpan
 

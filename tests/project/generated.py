@@ -4,11 +4,16 @@ A part stands between two lines of comment: `<!-- generated: NAME -->` and `<!--
 """
 
 import ast
+import inspect
 import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import typer
+
+from wmo_distill.cli.app import app
 from wmo_distill.datums.table import datum_columns_table
 from wmo_distill.issues import meanings_table
 from wmo_distill.shards.columns import columns_table
@@ -54,6 +59,37 @@ def tree(order: tuple[str, ...]) -> str:
     return "```\n" + "\n".join(lines) + "\n```"
 
 
+def commands() -> str:
+    """Every command with its arguments and options, as a heading and a table each."""
+    return "\n\n".join(_command(info.callback) for info in app.registered_commands)
+
+
+def _command(command: Callable[..., Any] | None) -> str:
+    assert command is not None
+    assert command.__doc__
+    lines = [f"### `wmo-distill {command.__name__.replace('_', '-')}`", "", command.__doc__, ""]
+    lines += ["| option | default (limits) | meaning |", "| --- | --- | --- |"]
+    for name, parameter in inspect.signature(command).parameters.items():
+        (info,) = parameter.annotation.__metadata__
+        names, default = info.metavar, "required"
+        if isinstance(info, typer.models.OptionInfo):
+            # Typer keeps the first name that an annotation gives as its default.
+            given = [*([info.default] if isinstance(info.default, str) else []), *info.param_decls]
+            names = ", ".join(given or ["--" + name.replace("_", "-")])
+            names += f" {info.metavar}" if info.metavar else ""
+        value = parameter.default
+        if value is not parameter.empty:
+            value = " ".join(map(str, value)) if isinstance(value, tuple) else value
+            default = "" if value is None or value is False or value == "" else f"`{value}`"
+        ends = [info.min, info.max]
+        if ends != [None, None]:
+            low, high = ("" if end is None else f"{end:g}" for end in ends)
+            default += f" ({low} to {high})" if high else f" (from {low})"
+        option = names.replace("|", "\\|")
+        lines.append(f"| `{option}` | {default.strip()} | {info.help} |")
+    return "\n".join(lines)
+
+
 def parts() -> dict[str, Callable[[], str]]:
     """Every generated part by its name."""
     from tests.project.test_imports import ORDER
@@ -64,6 +100,7 @@ def parts() -> dict[str, Callable[[], str]]:
         "columns": lambda: columns_table(COLUMNS),
         "ledger": lambda: columns_table(LEDGER_COLUMNS),
         "datum-columns": datum_columns_table,
+        "commands": commands,
     }
 
 

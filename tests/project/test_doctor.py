@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from wmo_distill.cli.app import app
-from wmo_distill.cli.doctor import render
 from wmo_distill.doctor.advice import Needs, advise
 from wmo_distill.doctor.diagnose import SAMPLE_BYTES, SAMPLE_TRIALS, choose, diagnose
+from wmo_distill.report.doctor import render_diagnosis as render
 
 ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"

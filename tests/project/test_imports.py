@@ -12,6 +12,8 @@ PACKAGE = ROOT / "wmo_distill"
 
 ORDER = (
     "errors",
+    "operation",
+    "endings",
     "issues",
     "predicates",
     "tokens",
@@ -34,6 +36,7 @@ ORDER = (
     "stats",
     "doctor",
     "pipeline",
+    "report",
     "cli",
     "__main__",
 )

@@ -3,27 +3,18 @@
 `[...]` in an example stands for lines that are left out.
 """
 
-import inspect
 import os
 import re
 import shutil
 import subprocess
 import sys
-import typing
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pytest
-import typer
 
 from tests.project.generated import pages, renewed
 from wmo_distill import scan
-from wmo_distill.cli.build import build
-from wmo_distill.cli.check_logprobs import check_logprobs
-from wmo_distill.cli.datums import datums
-from wmo_distill.cli.export import export
-from wmo_distill.cli.score import score
 from wmo_distill.records import StopReason
 from wmo_distill.scorers.verdict import Verdict
 
@@ -179,35 +170,6 @@ def test_the_verdicts_are_the_vocabulary() -> None:
     rows = table_below("## Do the log-probabilities", "| verdict |")
     words = [word for row in rows for word in re.findall(r"`(\w+)`", row[0])]
     assert sorted(words) == sorted(Verdict)
-
-
-@pytest.mark.parametrize(
-    ("command", "heading"),
-    [
-        (build, "## Options of `build`"),
-        (datums, "## Training sequences"),
-        (score, "## A teacher's scores"),
-        (check_logprobs, "## Do the log-probabilities"),
-        (export, "## For a trainer"),
-    ],
-    ids=["build", "datums", "score", "check-logprobs", "export"],
-)
-def test_the_options_are_the_command_s(command: Callable[..., None], heading: str) -> None:
-    hints = typing.get_type_hints(command, include_extras=True)
-    wanted = {}
-    for name in inspect.signature(command).parameters:
-        (info,) = hints[name].__metadata__
-        if isinstance(info, typer.models.ArgumentInfo):
-            continue
-        # Typer keeps the first name that an annotation gives as its default.
-        first = [info.default] if isinstance(info.default, str) else []
-        declared = [*first, *(info.param_decls or ())] or ["--" + name.replace("_", "-")]
-        wanted[next(d for d in declared if d.startswith("--"))] = info.help
-    found = {
-        re.search(r"--[a-z-]+", option)[0]: meaning  # type: ignore[index]
-        for option, meaning in table_below(heading, "| option |")
-    }
-    assert found == wanted
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)

@@ -18,9 +18,9 @@ from wmo_distill.records import LogprobMode, Sampling
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.check import check_logprobs
 from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer
+from wmo_distill.scorers.options import Noise
 from wmo_distill.scorers.report import CheckReport
 from wmo_distill.scorers.scorer import ScoreFault
-from wmo_distill.scorers.tolerance import Noise
 from wmo_distill.scorers.verdict import Verdict
 
 

@@ -12,12 +12,12 @@ from tests.proof.chats import chat, dataset, record
 from tests.proof.lm import LanguageModel
 from tests.proof.server import serve
 from wmo_distill.cli.app import app
-from wmo_distill.cli.check_logprobs import NOISES
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.errors import UsageError
 from wmo_distill.scorers.advise import ACTIONS
 from wmo_distill.scorers.cache import ScoreCache
-from wmo_distill.scorers.tolerance import Noise
+from wmo_distill.scorers.options import Noise
+from wmo_distill.scorers.tolerance import TOLERANCES
 from wmo_distill.scorers.verdict import Verdict
 
 STUDENT, TEACHER = LanguageModel(), LanguageModel(seed=4)
@@ -56,7 +56,7 @@ def test_score_then_datums(place: Path, monkeypatch: pytest.MonkeyPatch) -> None
             f"{server.url}/v1/", "--model", "big", "--api-key-env", "KEY",
         )  # fmt: skip
         assert done.exit_code == 0, done.output
-        assert "6, " in done.stdout
+        assert re.search(r"scored +6  313 tokens\n", done.stdout)
         assert server.requests[0]["model"] == "big"
         assert server.headers[0]["authorization"] == "Bearer secret"
     made = run(
@@ -151,4 +151,4 @@ def test_wrong_options_of_check_logprobs(place: Path, arguments: list[str], mess
 
 def test_every_verdict_says_what_to_do() -> None:
     assert set(ACTIONS) == set(Verdict)
-    assert set(NOISES) == set(Noise)
+    assert set(TOLERANCES) == set(Noise)

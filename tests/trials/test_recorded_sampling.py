@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 import wmo_distill
-from wmo_distill.cli.show import render_record
 from wmo_distill.declare import parse_declare
 from wmo_distill.files import TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import LogprobMode, SegmentInfo, TrialRecord
+from wmo_distill.report.record import render_record
 from wmo_distill.sources.sink import read_sink
 from wmo_distill.tokens import TokenSpan
 

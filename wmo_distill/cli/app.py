@@ -14,12 +14,14 @@ from wmo_distill.cli.check_logprobs import check_logprobs
 from wmo_distill.cli.datums import datums
 from wmo_distill.cli.doctor import doctor
 from wmo_distill.cli.export import export
-from wmo_distill.cli.output import printable, say
+from wmo_distill.cli.flags import flagged
+from wmo_distill.cli.output import say
 from wmo_distill.cli.score import score
 from wmo_distill.cli.show import show
 from wmo_distill.cli.stats import stats
 from wmo_distill.cli.verify import verify
 from wmo_distill.errors import DistillError
+from wmo_distill.report.tables import printable
 
 app = typer.Typer(
     name="wmo-distill",
@@ -39,7 +41,7 @@ for command, summary in (
     (export, "Write training sequences in a trainer's form."),
     (verify, "Check every file, count and row of a dataset or its datums."),
 ):
-    app.command(short_help=summary)(command)
+    app.command(short_help=summary)(flagged(command))
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,10 +3,12 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
+
+from wmo_distill.operation import Options, option
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -27,30 +29,26 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def printable(text: str) -> str:
-    """Names come from trials: control characters must not reach a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+class Json(Options):
+    """Of a command that prints one result."""
+
+    as_json: bool = option(False, "Print the result as JSON.", flag="--json")
+
+    def put(self, result: "BaseModel", render: Callable[[], str]) -> None:
+        if self.as_json:
+            put_json(result)
+        else:
+            put(render())
 
 
-def size(n: float) -> str:
-    """A number of bytes, such as `11.3 MB`; MB = 1e6 bytes."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= scale:
-            return f"{n / scale:,.1f} {unit}"
-    return f"{n:.0f} B"
+class Printing(Json):
+    """Of a command that does more than print."""
 
+    quiet: bool = option(False, "Print no result and no progress.", flag="--quiet -q")
 
-def columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> str:
-    """Rows with their cells padded to one width; the last cell is left as it is."""
-    filled = list(rows)
-    if not filled:
-        return ""
-    widths = [max(len(row[i]) for row in filled) for i in range(len(filled[0]) - 1)]
-    return "\n".join(
-        (indent + "".join(c.ljust(w + 2) for c, w in zip(row[:-1], widths, strict=True)) + row[-1])
-        .rstrip()
-        for row in filled
-    )  # fmt: skip
+    def put(self, result: "BaseModel", render: Callable[[], str]) -> None:
+        if self.as_json or not self.quiet:
+            super().put(result, render)
 
 
 class Progress:

@@ -1,147 +1,80 @@
 """`wmo-distill score`: a teacher's log-probabilities of training sequences."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from wmo_distill.cli.output import Progress, columns, put, put_json
-from wmo_distill.cli.scoring import (
-    KINDS,
-    ApiKeyEnv,
-    Concurrency,
-    Model,
-    Timeout,
-    Tokenizer,
-    Url,
-    scorer_of,
-)
+from wmo_distill.cli.flags import Datums
+from wmo_distill.cli.output import Printing, Progress, put
+from wmo_distill.cli.scoring import Server, scorer_of
+from wmo_distill.operation import Options, option
+from wmo_distill.scorers.options import ScoreOptions
 
-if TYPE_CHECKING:
-    from wmo_distill.scorers.run import ScorePlan, ScoreSummary
+
+class Ways(Options):
+    """What to do in place of asking a scorer."""
+
+    dry_run: bool = option(False, "Report what would be asked; ask nothing.")
+    price: float | None = option(
+        None, "Price of a million tokens, for the cost in --dry-run.", "X", ge=0.0
+    )
+    write_requests: Path | None = option(
+        None, "Write requests for a batch job to this file; ask nothing.", "FILE"
+    )
+    read_answers: Path | None = option(
+        None, "Read the answers of that batch job from this file.", "FILE"
+    )
 
 
 def score(
-    datums: Annotated[Path, typer.Argument(metavar="DATUMS", help="What `datums` wrote.")],
+    datums: Datums,
     cache: Annotated[
-        Path, typer.Option("--cache", "-c", metavar="CACHE", help="Where scores are kept.")
+        Path, typer.Option("--cache", "-c", metavar="CACHE", help="Directory of the scores.")
     ],
-    scorer: Annotated[
-        str | None,
-        typer.Option(metavar="|".join(KINDS), help="Who scores; echo: /v1/completions with echo."),
-    ] = None,
-    url: Url = None,
-    model: Model = None,
     teacher: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What the scores are kept under; else the model's name."),
+        typer.Option(metavar="NAME", help="Name of the scores. Default: the model's name."),
     ] = None,
-    tokenizer: Tokenizer = None,
-    top_k: Annotated[
-        int, typer.Option(metavar="K", min=0, help="Keep the K likeliest tokens too.")
-    ] = 0,
-    concurrency: Concurrency = 8,
-    timeout: Timeout = 600.0,
-    attempts: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Tries while a server is unavailable.")
-    ] = 6,
-    api_key_env: ApiKeyEnv = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be asked; ask nothing.")
-    ] = False,
-    price: Annotated[
-        float | None,
-        typer.Option(metavar="X", min=0.0, help="Of a million tokens, for --dry-run."),
-    ] = None,
-    write_requests: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write requests for a job elsewhere; ask nothing."),
-    ] = None,
-    read_answers: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Take that job's answers.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    *,
+    server: Server,
+    options: ScoreOptions,
+    ways: Ways,
+    printing: Printing,
 ) -> None:
     """Fill a cache with a teacher's log-probabilities, for `datums --scores`."""
     from wmo_distill.errors import UsageError
+    from wmo_distill.report.scores import render_plan, render_scores
     from wmo_distill.scorers import exchange, run
     from wmo_distill.scorers.cache import ScoreCache
 
-    name = teacher or model
+    name = teacher or server.model
     if name is None:
         raise UsageError("--teacher: expected the name that scores are kept under, found none")
-    ways = [scorer is not None, write_requests is not None, read_answers is not None]
-    if sum(ways) != 1 and not (dry_run and sum(ways) <= 1):
+    given = [server.scorer, ways.write_requests, ways.read_answers]
+    found = sum(way is not None for way in given)
+    if found != 1 and not (ways.dry_run and not found):
         raise UsageError(
             "expected one of --scorer, --write-requests and --read-answers, "
-            f"found {sum(ways)}; say who is to score"
+            f"found {found}; name one way to get scores"
         )
-    run.refuse_other_tokenizer(datums, tokenizer)
-    kept = ScoreCache(cache)
-    if dry_run:
-        plan = run.plan_scores(datums, kept, name, top_k=top_k, price=price)
-        if as_json:
-            put_json(plan)
-        elif not quiet:
-            put(_planned(name, plan))
+    run.refuse_other_tokenizer(datums, server.tokenizer)
+    kept, top_k = ScoreCache(cache), options.top_k
+    if ways.dry_run:
+        plan = run.plan_scores(datums, kept, name, top_k=top_k, price=ways.price)
+        printing.put(plan, lambda: render_plan(name, plan))
         return
-    if write_requests is not None:
-        count = exchange.write_requests(datums, kept, name, write_requests, top_k=top_k)
-        if not quiet:
+    if ways.write_requests is not None:
+        count = exchange.write_requests(datums, kept, name, ways.write_requests, top_k=top_k)
+        if not printing.quiet:
             put(f"{count:,} requests")
         return
-    if read_answers is not None:
-        summary = exchange.read_answers(datums, kept, name, read_answers, top_k=top_k)
+    if ways.read_answers is not None:
+        summary = exchange.read_answers(datums, kept, name, ways.read_answers, top_k=top_k)
     else:
-        chosen = scorer_of(
-            scorer or "",
-            url=url,
-            model=model,
-            tokenizer=tokenizer,
-            api_key_env=api_key_env,
-            timeout=timeout,
-            concurrency=concurrency,
-        )
-        with Progress("sequences", quiet=quiet) as progress:
-            summary = run.score_datums(
-                datums,
-                kept,
-                chosen,
-                name,
-                top_k=top_k,
-                concurrency=concurrency,
-                attempts=attempts,
-                progress=progress,
-            )
-    if as_json:
-        put_json(summary)
-    elif not quiet:
-        put(_told(summary))
+        scorer = scorer_of(server, options.concurrency)
+        with Progress("sequences", quiet=printing.quiet) as progress:
+            summary = run.score_datums(datums, kept, scorer, name, options, progress=progress)
+    printing.put(summary, lambda: render_scores(summary))
     if summary.requests and not summary.scored:
         raise typer.Exit(1)
-
-
-def _planned(teacher: str, plan: "ScorePlan") -> str:
-    rows = [
-        ("datums", f"{plan.datums:,}, {plan.sequences:,} sequences that differ"),
-        ("scored before", f"{plan.cached:,}"),
-        ("requests", f"{plan.requests:,}"),
-        ("tokens", f"{plan.tokens:,}, the longest {plan.longest:,}"),
-    ]
-    if plan.cost is not None:
-        rows.append(("cost", f"{plan.cost:,.2f}"))
-    return f"{teacher}\n{columns(rows)}"
-
-
-def _told(summary: "ScoreSummary") -> str:
-    rows = [
-        ("sequences", f"{summary.sequences:,}, {summary.cached:,} scored before"),
-        ("answers", f"{summary.requests:,}"),
-        ("scored", f"{summary.scored:,}, {summary.tokens:,} tokens"),
-    ]
-    if summary.repeated:
-        rows.append(("repeated", f"{summary.repeated:,}"))
-    for fault, n in summary.faults.items():
-        rows.append((f"not scored, {fault}", f"{n:,}  first: {summary.first_found[fault]}"))
-    return f"{summary.teacher}\n{columns(rows)}"

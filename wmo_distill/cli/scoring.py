@@ -1,52 +1,49 @@
 """What `score` and `check-logprobs` share: a scorer from options."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
-import typer
+from wmo_distill.operation import Options, option
 
 if TYPE_CHECKING:
     from wmo_distill.scorers.scorer import Scorer
 
-KINDS = ("vllm", "sglang", "echo", "tinker")
 
-Url = Annotated[
-    str | None, typer.Option(metavar="URL", help="The server, such as http://localhost:8000.")
-]
-Model = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The model to ask for, or a tinker:// path.")
-]
-Tokenizer = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The scorer's: another than the sequences' is refused."),
-]
-Concurrency = Annotated[int, typer.Option(metavar="N", min=1, help="Requests that run at once.")]
-Timeout = Annotated[
-    float, typer.Option(metavar="S", min=0.001, help="Seconds that one request may take.")
-]
-ApiKeyEnv = Annotated[
-    str | None,
-    typer.Option(metavar="VAR", help="The environment variable that holds the server's key."),
-]
+class Kind(StrEnum):
+    """Who scores."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    ECHO = "echo"
+    TINKER = "tinker"
 
 
-def scorer_of(
-    kind: str,
-    *,
-    url: str | None,
-    model: str | None,
-    tokenizer: str | None,
-    api_key_env: str | None,
-    timeout: float,
-    concurrency: int,
-) -> "Scorer":
-    """UsageError for an unknown kind, or one that lacks what it needs."""
+class Server(Options):
+    """A scorer of a command."""
+
+    scorer: Kind | None = option(
+        None, "What serves the model; echo: a /v1/completions that echoes the prompt."
+    )
+    url: str | None = option(None, "URL of the server, such as http://localhost:8000.", "URL")
+    model: str | None = option(None, "Name of the model to ask for, or a tinker:// path.", "NAME")
+    tokenizer: str | None = option(
+        None, "The scorer's tokenizer; sequences of another one are refused.", "NAME"
+    )
+    timeout: float = option(600.0, "Number of seconds that one request may take.", "S", ge=0.001)
+    api_key_env: str | None = option(
+        None, "Environment variable that holds the server's key.", "VAR"
+    )
+
+
+def scorer_of(server: Server, concurrency: int) -> "Scorer":
+    """UsageError for a scorer that lacks what it needs."""
     from wmo_distill.errors import UsageError
     from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer
     from wmo_distill.scorers.tinker import tinker_scorer
 
-    if kind not in KINDS:
-        raise UsageError(f"--scorer: expected one of {', '.join(KINDS)}, found {kind!r}")
+    kind, url, model, tokenizer = server.scorer, server.url, server.model, server.tokenizer
+    api_key_env = server.api_key_env
     if kind != "sglang" and model is None:
         raise UsageError(f"--model: expected the name that --scorer {kind} asks for, found none")
     if kind == "tinker":
@@ -72,7 +69,7 @@ def scorer_of(
     endpoint = Endpoint(
         url.rstrip("/").removesuffix("/completions").removesuffix("/v1"),
         api_key=api_key,
-        timeout=timeout,
+        timeout=server.timeout,
         connections=concurrency,
     )
     if kind == "sglang":

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from wmo_distill.cli.output import printable, put, say
+from wmo_distill.cli.output import Json, put, say
+from wmo_distill.report.tables import printable
 
 
 def verify(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="What `build` or `datums` wrote.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the faults as JSON.")] = False,
+    printing: Json,
 ) -> None:
     """Check every file, count and row of a dataset or its datums; exit with 1 at any fault."""
     import json
@@ -23,7 +24,7 @@ def verify(
 
     of_datums = kind_of(out) == KIND
     faults = verify_datums(out) if of_datums else verify_dataset(out)
-    if as_json:
+    if printing.as_json:
         put(json.dumps([asdict(fault) for fault in faults], indent=2))
     else:
         for fault in faults:
@@ -34,5 +35,5 @@ def verify(
             f"{'make the datums' if of_datums else 'build the dataset'} again with --fresh"
         )
         raise typer.Exit(1)
-    if not as_json:
+    if not printing.as_json:
         put(f"{printable(str(out))}: no fault")

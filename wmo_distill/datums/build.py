@@ -1,116 +1,68 @@
 """Records to training sequences, with an account of every token that is not trained."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
 from wmo_distill.counts import by_segment
-from wmo_distill.datums.breaks import Decode
 from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
 from wmo_distill.datums.experts import sequence_experts
 from wmo_distill.datums.merge import Fragment, merge
+from wmo_distill.datums.options import BudgetRule, DatumOptions, DropUnit
 from wmo_distill.records import Completeness, TrialRecord
 from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, NO_IDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatumRules:
-    """How records become datums; the defaults drop nothing."""
-
-    context_budget: int | None = None
-    max_datum_tokens: int | None = None
-    purpose: Literal["rl", "sft"] = "rl"
-    budget_rule: Literal["prompt", "sequence"] = "prompt"
-    """What is compared with the budget: a call's prompt, or its prompt and completion."""
-    drop: Literal["fragment", "record"] = "fragment"
-    """What goes when a fragment is over a limit."""
-    drop_stop_reasons: Collection[str] = ()
-    subagents: bool = False
-    allow_incomplete: bool = False
-    """Keep episodes of which a call is known to be missing, in an RL build."""
-    reopen: bool = False
-    reference: bool = False
-    """Train tokens whatever their log-probability; the word `context_overflow` drops a record."""
-    routed_experts: bool = False
-    """Keep which experts each token was routed to, where every call of a sequence tells."""
-    decode: Decode | None = None
-
-    @property
-    def refuses_incomplete(self) -> bool:
-        return self.purpose == "rl" and not self.allow_incomplete and not self.reference
-
-
 def build_datums(
     records: Iterable[TrialRecord],
+    options: DatumOptions | None = None,
     *,
-    context_budget: int | None = None,
-    max_datum_tokens: int | None = None,
     rules: Literal["default", "reference"] = "default",
-    purpose: Literal["rl", "sft"] = "rl",
-    drop: Literal["fragment", "record"] = "fragment",
-    budget_rule: Literal["prompt", "sequence"] = "prompt",
-    drop_stop_reasons: Collection[str] = (),
-    subagents: bool = False,
-    allow_incomplete: bool = False,
-    reopen: bool = False,
-    routed_experts: bool = False,
-    decode: Decode | None = None,
+    **changes: Any,
 ) -> tuple[list[TrainDatum], DatumStats]:
     """The datums of the records in order, and what became of every sampled token.
 
+    `changes` are fields of `DatumOptions`; those that choose records are for datum shards alone.
     `rules="reference"` is world-model-optimizer 0.2.0's builder: a record over a limit goes
     whole, its budget counts prompt and completion, and the word `context_overflow` drops it.
     """
+    options = DatumOptions.of(options, **changes)
     if rules == "reference":
-        chosen = DatumRules(
-            context_budget=context_budget,
-            max_datum_tokens=max_datum_tokens,
-            budget_rule="sequence",
-            drop="record",
+        options = DatumOptions(
+            context_budget=options.context_budget,
+            max_datum_tokens=options.max_datum_tokens,
+            budget_rule=BudgetRule.SEQUENCE,
+            drop=DropUnit.RECORD,
             reference=True,
         )
-    else:
-        chosen = DatumRules(
-            context_budget=context_budget,
-            max_datum_tokens=max_datum_tokens,
-            purpose=purpose,
-            budget_rule=budget_rule,
-            drop=drop,
-            drop_stop_reasons=drop_stop_reasons,
-            subagents=subagents,
-            allow_incomplete=allow_incomplete,
-            reopen=reopen,
-            routed_experts=routed_experts,
-            decode=decode,
-        )
     account = Account()
-    datums = [datum for record in records for datum in record_datums(record, chosen, account)]
+    datums = [datum for record in records for datum in record_datums(record, options, account)]
     return datums, account.stats()
 
 
-def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> list[TrainDatum]:
+def record_datums(record: TrialRecord, options: DatumOptions, account: Account) -> list[TrainDatum]:
     """The datums of one record; `account` grows by what became of it."""
     account.records += 1
     segments = by_segment(record.spans)
-    wanted = {k: calls for k, calls in segments.items() if k == 0 or rules.subagents}
+    wanted = {k: calls for k, calls in segments.items() if k == 0 or options.subagents}
     sampled = sum(span.sampled.size for calls in wanted.values() for span in calls)
-    if not rules.reference:
+    if not options.reference:
         others = [calls for k, calls in segments.items() if k not in wanted]
         account.drop_tokens(
             Drop.SUBAGENT, sum(span.sampled.size for calls in others for span in calls)
         )
-    if rules.reference and record.stop_reason == "context_overflow":
+    if options.reference and record.stop_reason == "context_overflow":
         account.drop_record(Drop.OVERFLOW, sampled)
         return []
-    if record.stop_reason in rules.drop_stop_reasons:
+    if record.stop_reason in options.drop_stop_reasons:
         account.drop_record(Drop.STOP_REASON, sampled)
         return []
     if not wanted:
         account.drop_record(Drop.SPANLESS)
         return []
-    if rules.refuses_incomplete and record.completeness == Completeness.INCOMPLETE:
+    if options.refuses_incomplete and record.completeness == Completeness.INCOMPLETE:
         account.drop_record(Drop.INCOMPLETE, sampled)
         return []
     fragments: list[tuple[int, Fragment]] = []
@@ -119,15 +71,15 @@ def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> l
         merged = merge(
             calls,
             compactions=record.compactions if segment == 0 else (),
-            reopen=rules.reopen,
-            decode=rules.decode,
+            reopen=options.reopen,
+            decode=options.decode,
         )
         account.ties += merged.ties
         last = merged.last if segment == 0 else last
         fragments += [(segment, fragment) for fragment in merged.fragments]
-    over = [_over(fragment, rules) for _, fragment in fragments]
+    over = [_over(fragment, options) for _, fragment in fragments]
     limit = Drop.OVERFLOW if Drop.OVERFLOW in over else Drop.OVERLONG
-    if rules.drop == "record" and any(over):
+    if options.drop == "record" and any(over):
         account.drop_record(limit, sampled)
         return []
     datums: list[TrainDatum] = []
@@ -136,7 +88,7 @@ def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> l
         if reason is not None:
             account.drop_tokens(reason, fragment.sampled_tokens)
             continue
-        datum = _datum(record, segment, index[segment], fragment, rules, account)
+        datum = _datum(record, segment, index[segment], fragment, options, account)
         if datum is not None:
             datum = replace(datum, ends_chat=True) if fragment is last else datum
             index[segment] += 1
@@ -148,13 +100,17 @@ def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> l
     return datums
 
 
-def _over(fragment: Fragment, rules: DatumRules) -> Drop | None:
+def _over(fragment: Fragment, options: DatumOptions) -> Drop | None:
     """Which limit a fragment is over; the budget comes first."""
-    asked = fragment.size if rules.budget_rule == "sequence" else fragment.longest_prompt
-    if rules.context_budget is not None and asked > rules.context_budget:
+    asked = fragment.size if options.budget_rule == "sequence" else fragment.longest_prompt
+    if options.context_budget is not None and asked > options.context_budget:
         return Drop.OVERFLOW
     trained = fragment.sampled_tokens > 0
-    if rules.max_datum_tokens is not None and trained and fragment.size > rules.max_datum_tokens:
+    if (
+        options.max_datum_tokens is not None
+        and trained
+        and fragment.size > options.max_datum_tokens
+    ):
         return Drop.OVERLONG
     return None
 
@@ -164,14 +120,14 @@ def _datum(
     segment: int,
     index: int,
     fragment: Fragment,
-    rules: DatumRules,
+    options: DatumOptions,
     account: Account,
 ) -> TrainDatum | None:
     """A fragment as a datum, None if nothing in it is trained."""
     ids = fragment.token_ids() if fragment.pieces else NO_IDS
     mask = np.zeros(ids.size, np.bool_)
     logprobs = np.zeros(ids.size, np.float64)
-    strict = rules.purpose == "rl" and not rules.reference
+    strict = options.purpose == "rl" and not options.reference
     for start, (sampled, recorded) in zip(fragment.starts, fragment.runs, strict=True):
         place = slice(start, start + sampled.size)
         if recorded is None:
@@ -189,6 +145,7 @@ def _datum(
             mask[place], logprobs[place] = True, recorded
     if not mask.any():
         return None
+    experts = sequence_experts(fragment.calls, ids.size) if options.routed_experts else None
     return TrainDatum(
         trial_name=record.trial_name,
         step_name=record.step_name,
@@ -203,5 +160,5 @@ def _datum(
         finish_reasons=tuple(fragment.finish_reasons),
         break_cause=fragment.cause,
         break_position=fragment.position,
-        routed_experts=sequence_experts(fragment.calls, ids.size) if rules.routed_experts else None,
+        routed_experts=experts,
     )

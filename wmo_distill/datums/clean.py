@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmo_distill.datums.build import DatumRules
+from wmo_distill.datums.options import DatumOptions
 from wmo_distill.shards.decode import Lists, SpanColumns
 from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, Ids, Logprobs
 
@@ -42,17 +42,17 @@ class _Calls:
     sampled: _Ints
 
 
-def clean_rows(spans: SpanColumns, rules: DatumRules) -> Mapping[int, CleanRow]:
-    """The rows, by number, that are one whole sequence under `rules`."""
+def clean_rows(spans: SpanColumns, options: DatumOptions) -> Mapping[int, CleanRow]:
+    """The rows, by number, that are one whole sequence under `options`."""
     rows = spans.starts.size - 1
     row_of = np.repeat(np.arange(rows), np.diff(spans.starts))
     suffix = np.diff(spans.prompt_suffix.starts).astype(np.int64)
     sampled = np.diff(spans.sampled_token_ids.starts).astype(np.int64)
     main = np.flatnonzero(spans.segment == 0)
     bad = np.zeros(rows, np.bool_)
-    if rules.reference or not main.size:
+    if options.reference or not main.size:
         return {}
-    if rules.subagents:
+    if options.subagents:
         bad[row_of[spans.segment != 0]] = True
     row, before = row_of[main], np.r_[-1, main[:-1]]
     first = np.r_[True, row[1:] != row[:-1]]
@@ -67,12 +67,12 @@ def clean_rows(spans: SpanColumns, rules: DatumRules) -> Mapping[int, CleanRow]:
     trained = np.bincount(row, weights=sampled[main], minlength=rows).astype(np.int64)
     last = np.zeros(rows, np.int64)
     last[row] = sampled[main]
-    asked = size if rules.budget_rule == "sequence" else size - last
+    asked = size if options.budget_rule == "sequence" else size - last
     bad |= trained == 0
-    if rules.context_budget is not None:
-        bad |= asked > rules.context_budget
-    if rules.max_datum_tokens is not None:
-        bad |= size > rules.max_datum_tokens
+    if options.context_budget is not None:
+        bad |= asked > options.context_budget
+    if options.max_datum_tokens is not None:
+        bad |= size > options.max_datum_tokens
     kept = main[~bad[row]]
     if not kept.size:
         return {}

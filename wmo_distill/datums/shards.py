@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 from wmo_distill.datums.groups import COLUMNS, EpisodeGroup, episode_groups
 from wmo_distill.datums.manifest import KIND, DatumManifest, DatumSummary
@@ -18,30 +19,31 @@ from wmo_distill.shards.scan import scan
 def build_datum_shards(
     source: Path | str,
     out: Path | str,
-    options: DatumOptions = DatumOptions(),  # noqa: B008 - frozen
+    options: DatumOptions | None = None,
     *,
     scores: Scores | None = None,
     rescored: Scores | None = None,
-    fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    **changes: Any,
 ) -> DatumSummary:
     """Write the datums of the dataset in `source` to `out`, replacing those of an earlier build.
 
-    Those of other options are replaced only if `fresh`. With a teacher in `options`, `scores` hold
-    its log-probabilities, such as a ScoreCache; with `options.rescored`, `rescored` holds the
-    student's own, asked again. One row group of each is in memory. UsageError for
-    a source that is no dataset, an `out` that is something else, an unknown task, or a name that
-    has scored nothing.
+    `changes` are fields of `DatumOptions`; datums of other options are replaced only if `fresh`.
+    With a teacher in `options`, `scores` hold its log-probabilities, such as a ScoreCache; with
+    `options.rescored`, a name, `rescored` holds the student's own, asked again. One row group of
+    each is in memory. UsageError for a source that is no
+    dataset, an `out` that is something else, an unknown task, or a name that has scored nothing.
     """
     source, out = Path(source), Path(out)
+    options = DatumOptions.of(options, **changes)
     if options.discount != 1.0 and options.reward is not RewardOf.RETURN:
         raise UsageError(
             f"--discount: expected --reward return beside it, found {options.reward.value}; "
             "it alters the sum of a step's reward and those after it alone"
         )
     manifest = read_manifest(source)
-    told_options = options.model_dump(mode="json")
-    old = earlier_files(out, KIND, "parts", {"options": told_options}, fresh=fresh)
+    told_options = options.recorded()
+    old = earlier_files(out, KIND, "parts", {"options": told_options}, fresh=options.fresh)
     tasks, groups = dataset_groups(source, options)
     _refuse_unknown_tasks(options, tasks)
     teacher = _teacher(options, scores)
@@ -91,7 +93,7 @@ def _teacher(options: DatumOptions, scores: Scores | None) -> Teacher | None:
         for name in ("beta", "clip", "center", "teacher_discount"):
             if getattr(options, name) != DatumOptions.model_fields[name].default:
                 raise UsageError(
-                    f"--{name.replace('_', '-')}: expected --scores and --teacher beside it, "
+                    f"{DatumOptions.flag(name)}: expected --scores and --teacher beside it, "
                     "found neither; it alters a teacher's advantages alone"
                 )
         return None

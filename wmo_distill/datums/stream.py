@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from wmo_distill.datums.advantages import with_advantages
-from wmo_distill.datums.build import DatumRules, record_datums
+from wmo_distill.datums.build import record_datums
 from wmo_distill.datums.clean import CleanRow, clean_rows
 from wmo_distill.datums.datum import Account, Drop, TrainDatum
 from wmo_distill.datums.groups import EpisodeGroup
@@ -74,11 +74,10 @@ def iter_rows(
     rescorer: Rescorer | None = None,
 ) -> Iterator[list[Row]]:
     """For each record that counts, in order, its datums; `funnel` grows by what became of it."""
-    rules = options.rules()
     wanted = [name for name in _SPANS if options.routed_experts or not name.endswith(".extra")]
     for batch in iter_batches(source, [*_FLAT, *wanted]):
         spans = SpanColumns.of(batch.column("spans"))
-        clean = {} if options.routed_experts else clean_rows(spans, rules)
+        clean = {} if options.routed_experts else clean_rows(spans, options)
         flat = batch.select(_FLAT)
         columns = {name: plain_list(flat.column(name)) for name in _LOOKED_AT}
         for at in range(batch.num_rows):
@@ -86,7 +85,7 @@ def iter_rows(
             values = {name: column[at] for name, column in columns.items()}
             record = TrialRecord(**values, spans=() if whole else spans.row(at))
             group = groups[record.episode_id]
-            rows = _rows(record, whole, (flat, at), group, options, rules, funnel)
+            rows = _rows(record, whole, (flat, at), group, options, funnel)
             if teacher is not None:
                 rows = [_taught(row, teacher) for row in rows]
             if rescorer is not None:
@@ -100,7 +99,6 @@ def _rows(
     source: tuple[pa.RecordBatch, int],
     group: EpisodeGroup,
     options: DatumOptions,
-    rules: DatumRules,
     funnel: Funnel,
 ) -> list[Row]:
     funnel.count("records")
@@ -119,9 +117,9 @@ def _rows(
     ):
         funnel.count("with_logprobs")
     if whole is not None:
-        datums = _of_clean(record, whole, rules, funnel.account)
+        datums = _of_clean(record, whole, options, funnel.account)
     else:
-        datums = record_datums(record, rules, funnel.account)
+        datums = record_datums(record, options, funnel.account)
     funnel.measure(datums)
     if datums and chosen.unknown_return:
         funnel.count("unknown_returns")
@@ -144,14 +142,14 @@ def _taught(row: Row, teacher: Teacher) -> Row:
 
 
 def _of_clean(
-    record: TrialRecord, whole: CleanRow, rules: DatumRules, account: Account
+    record: TrialRecord, whole: CleanRow, options: DatumOptions, account: Account
 ) -> list[TrainDatum]:
     account.records += 1
     account.drop_tokens(Drop.SUBAGENT, whole.subagent_tokens)
-    if record.stop_reason in rules.drop_stop_reasons:
+    if record.stop_reason in options.drop_stop_reasons:
         account.drop_record(Drop.STOP_REASON, sum(whole.call_lengths))
         return []
-    if rules.refuses_incomplete and record.completeness == Completeness.INCOMPLETE:
+    if options.refuses_incomplete and record.completeness == Completeness.INCOMPLETE:
         account.drop_record(Drop.INCOMPLETE, sum(whole.call_lengths))
         return []
     datum = TrainDatum(

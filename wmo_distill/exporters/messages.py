@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wmo_distill.datums.options import DatumOptions
+from wmo_distill.datums.options import Graded
 from wmo_distill.errors import UsageError
 from wmo_distill.exporters.files import KIND, RowFiles
+from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.files import Absent, TrialFiles, text_path
 from wmo_distill.outputs import earlier_files, replace_manifest
 from wmo_distill.predicates import is_measured
@@ -33,8 +34,6 @@ _TOLD = ("episode_id", "trial_name", "step_name", "task_id", "group_id", "attemp
          "reward", "passed", "stop_reason", "completion")  # fmt: skip
 
 _COUNTS = ("records", "exported", "rows", "replies", "unweighted", "parsed", "with_images")
-
-Only = Literal["passed", "failed", "measured"]
 
 
 class NoChat(StrEnum):
@@ -101,16 +100,18 @@ def export_messages(
     source: Path | str,
     out: Path | str,
     to: str = "messages",
+    options: ExportOptions | None = None,
     *,
-    only: Only | None = None,
-    fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    **changes: Any,
 ) -> MessageSummary:
     """Write the chats of the dataset in `source`; its trials must lie where they were built from.
 
-    UsageError for an unknown form, a source that is no dataset, or an `out` that is something else.
+    `changes` are fields of `ExportOptions`. UsageError for an unknown form, a source that is no
+    dataset, or an `out` that is something else.
     """
     source, out = Path(source), Path(out)
+    options = ExportOptions.of(options, **changes)
     if to not in FORMS:
         raise UsageError(f"--to: expected one of {', '.join(FORMS)}, found {to!r}; give another")
     _, key, form = FORMS[to]
@@ -121,15 +122,14 @@ def export_messages(
             f"{manifest.parent}: expected the trials that the dataset was built from, found no "
             "directory; chats are read from their trajectories: put them back there"
         )
-    old = earlier_files(out, KIND, "files", {"target": to}, fresh=fresh)
-    chosen = DatumOptions(only=only)
+    old = earlier_files(out, KIND, "files", {"target": to}, fresh=options.fresh)
     counts = dict.fromkeys(_COUNTS, 0)
     refused: dict[NoChat, int] = {}
     flags: dict[ChatFlag, int] = {}
     with RowFiles(out, None, old) as files:
         for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
             counts["records"] += 1
-            found = _chats(parent, row, chosen)
+            found = _chats(parent, row, options.only)
             if isinstance(found, NoChat):
                 refused[found] = refused.get(found, 0) + 1
                 continue
@@ -166,14 +166,14 @@ def export_messages(
     return summary
 
 
-def _chats(parent: Path, row: Mapping[str, Any], chosen: DatumOptions) -> list[Chat] | NoChat:
+def _chats(parent: Path, row: Mapping[str, Any], only: Graded | None) -> list[Chat] | NoChat:
     measured = is_measured(
         row["reward"],
         row["reward_valid"],
         infra_failed=row["infra_failed"],
         issues=row["issues"] or (),
     )
-    if not chosen.wants(row["task_id"], measured=measured, passed=row["passed"]):
+    if only is not None and not only.wants(measured=measured, passed=row["passed"]):
         return NoChat.FILTERED
     files = TrialFiles(parent / text_path(row["artifact_dir"]))
     chats = read_chats(files, _agent_dir(files, row))

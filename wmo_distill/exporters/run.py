@@ -12,6 +12,7 @@ from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.options import RewardOf
 from wmo_distill.exporters.files import KIND, RowFiles
 from wmo_distill.exporters.grouping import GroupCounts, GroupSummary
+from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.exporters.registry import target_named
 from wmo_distill.exporters.target import Place, Refusal, Target, offered
 from wmo_distill.outputs import earlier_files, replace_manifest
@@ -45,27 +46,28 @@ def export_datums(
     datums: Path | str,
     out: Path | str,
     to: str,
+    options: ExportOptions | None = None,
     *,
-    assume_mode: bool = False,
-    fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    **changes: Any,
 ) -> ExportSummary:
     """Write the sequences in `datums` to `out` in the form of target `to`.
 
-    `assume_mode` lets sequences of an unknown logprob_mode through to RL targets; `fresh` lets rows
-    of another target be replaced. UsageError for an unknown target, a `datums` that holds none, or
-    an `out` that is something else.
+    `changes` are fields of `ExportOptions`. UsageError for an unknown target, a `datums` that holds
+    none, or an `out` that is something else.
     """
     datums, out = Path(datums), Path(out)
+    options = ExportOptions.of(options, **changes)
     target = target_named(to)
     manifest = read_datum_manifest(datums)
-    old = earlier_files(out, KIND, "files", {"target": target.name}, fresh=fresh)
+    old = earlier_files(out, KIND, "files", {"target": target.name}, fresh=options.fresh)
     total = manifest.summary.stats.datums
     counts = _Counts(target)
     with RowFiles(out, target.schema, old) as files:
         taught = manifest.options.teacher is not None
         rows = iter_datums(datums)
-        for row, place in placed(rows, target, counts, assume_mode=assume_mode, taught=taught):
+        assume = options.assume_mode
+        for row, place in placed(rows, target, counts, assume_mode=assume, taught=taught):
             files.add(target.convert(row, place), row.datum.token_ids.size)
             if progress is not None:
                 progress(counts.datums, total)
@@ -74,7 +76,7 @@ def export_datums(
         "kind": KIND,
         "tool_version": tool_version(),
         "source": manifest.source,
-        "assume_mode": assume_mode,
+        **options.recorded(),
         **summary.model_dump(mode="json"),
     }
     replace_manifest(out, told, old)

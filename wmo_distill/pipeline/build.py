@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from wmo_distill.engines.local import usable_cores
 from wmo_distill.errors import DistillError, UsageError
@@ -32,60 +33,48 @@ __all__ = ["Progress", "Summary", "build"]
 
 Progress = Callable[[int, int], None]
 """Called with (trials read, trials to read)."""
-_DEFAULT = BuildOptions()
 _LIMITS = Limits()
 
 
 def build(
     paths: Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
-    options: BuildOptions = _DEFAULT,
+    options: BuildOptions | None = None,
     *,
-    cells: str | os.PathLike[str] | None = None,
-    workers: int | None = None,
-    keep_removed: bool = False,
-    fresh: bool = False,
-    dry_run: bool = False,
     progress: Progress | None = None,
+    **changes: Any,
 ) -> Summary:
     """Make the dataset in `out`, or bring it up to date, from the trials below the PATHs.
 
-    UsageError for anything found wrong before work; DistillError where the work cannot be done.
-    A trial is never a reason for either.
+    `changes` are fields of `BuildOptions`. UsageError for anything found wrong before work;
+    DistillError where the work cannot be done. A trial is never a reason for either.
     """
-    return build_with(
-        read_found, paths, out, options, cells=cells, workers=workers,
-        keep_removed=keep_removed, fresh=fresh, dry_run=dry_run, progress=progress,
-    )  # fmt: skip
+    return build_with(read_found, paths, out, options, progress=progress, **changes)
 
 
 def build_with(
     reader: Reader,
     paths: Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
-    options: BuildOptions = _DEFAULT,
+    options: BuildOptions | None = None,
     *,
-    cells: str | os.PathLike[str] | None = None,
-    workers: int | None = None,
-    keep_removed: bool = False,
-    fresh: bool = False,
-    dry_run: bool = False,
     progress: Progress | None = None,
     limits: Limits = _LIMITS,
+    **changes: Any,
 ) -> Summary:
     """`build` with the function that reads one trial, and the sizes of parts."""
     began = time.monotonic()
     out = Path(out).absolute()
-    if workers is not None and workers < 1:
-        raise UsageError(f"--workers: expected at least 1, found {workers}; give a number or none")
+    options = BuildOptions.of(options, **changes)
     options = options.model_copy(update={"sinks": _sinks(options.sinks)})
+    fresh, dry_run, workers = options.fresh, options.dry_run, options.workers
     places = places_of(paths)
     check_out(out, fresh=fresh)
-    placed = None if cells is None else load_cells(cells, places)
+    placed = None if options.cells is None else load_cells(options.cells, places)
     with nullcontext() if dry_run else _writer(out):
         if not dry_run:
             recover(out)
-        dataset = open_dataset(out, options.row_altering(), fresh=fresh)
+        dataset = open_dataset(out, options.recorded(), fresh=fresh)
         before = dataset.manifest
         if before is not None and not dry_run:
             drop_unnamed(out, (part.file for part in before.parts))
@@ -96,7 +85,7 @@ def build_with(
             placed,
             inputs=() if before is None else before.inputs,
             sinks=options.sinks,
-            keep_removed=keep_removed,
+            keep_removed=options.keep_removed,
         )
         run = _Run(dataset, found, roster, options)
         if workers is not None:
@@ -149,7 +138,7 @@ class _Run:
             origin = Origin(
                 parent=path_text(self.found.parent),
                 inputs=self.found.paths,
-                options=self.options.row_altering(),
+                options=self.options.recorded(),
             )
             manifest = stage(
                 out, place, self.dataset, self.roster, self.parts, origin, self.slow_reads

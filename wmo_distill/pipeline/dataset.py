@@ -8,6 +8,7 @@ from typing import Any
 
 from wmo_distill.errors import UsageError
 from wmo_distill.files import Absent, parse_json, path_text
+from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline.staging import is_own, part_number
 from wmo_distill.shards.ledger import LedgerRow, read_ledger
 from wmo_distill.shards.manifest import TOOL, Manifest, read_manifest
@@ -15,7 +16,6 @@ from wmo_distill.shards.schema import MANIFEST_FILE, PARTS_DIR
 
 CELLS_OPTION = "cells"
 """Where the manifest's options hold the digests of the cells, by trial path."""
-_FLAGS = {"salvage": "--no-salvage", "extra": "--no-extra"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def parent_of(manifest: Manifest, places: list[Path]) -> Path:
 def _check_options(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     for name in sorted(before.keys() | now.keys()):
         if name != CELLS_OPTION and before.get(name) != now.get(name):
-            flag = _FLAGS.get(name, "--" + name.replace("_", "-"))
+            flag = BuildOptions.flag(name) if name in BuildOptions.model_fields else name
             raise UsageError(
                 f"{out / MANIFEST_FILE}: {flag}: expected {_told(name, before.get(name))} as in "
                 f"the builds before, found {_told(name, now.get(name))}; give the same, or build "
@@ -106,9 +106,10 @@ def _cells_before(out: Path, manifest: Manifest) -> Mapping[str, str]:
 
 
 def _told(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "it given" if value is not (name in _FLAGS) else "it not given"
-    return "it not given" if value is None or value == {} else repr(value)
+    unset = BuildOptions().recorded().get(name)
+    if value == unset and (isinstance(value, bool) or not value):
+        return "it not given"
+    return "it given" if isinstance(value, bool) else repr(value)
 
 
 def _check_parts(out: Path, manifest: Manifest) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from wmo_distill.scorers.compared import (
 from wmo_distill.scorers.fault import claimed_values, find_fault
 from wmo_distill.scorers.filters import FilterOrder
 from wmo_distill.scorers.fit import after
+from wmo_distill.scorers.options import CheckOptions, Noise
 from wmo_distill.scorers.report import (
     CheckReport,
     by_name,
@@ -42,7 +44,7 @@ from wmo_distill.scorers.sample import (
     version_names,
 )
 from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer
-from wmo_distill.scorers.tolerance import Noise, Tolerance, step_of
+from wmo_distill.scorers.tolerance import TOLERANCES, Tolerance, step_of
 from wmo_distill.scorers.verdict import Finding, Verdict
 
 # More candidates are asked for where fewer do not tell: this many times more, up to so many, for
@@ -66,29 +68,20 @@ class _Answers:
 def check_logprobs(
     datums: Path | str,
     scorer: Scorer,
+    options: CheckOptions | None = None,
     *,
-    sample: int = 64,
-    seed: int = 0,
-    top_k: int = 20,
-    noise: Noise = Noise.BF16,
-    tolerance: float | None = None,
-    concurrency: int = 8,
-    attempts: int = 4,
-    wait: float = 1.0,
-    store: Path | str | None = None,
-    name: str = "student",
     progress: Callable[[int, int], None] | None = None,
+    **changes: Any,
 ) -> CheckReport:
-    """Score `sample` sequences again and name what is wrong with their log-probabilities.
+    """Score a sample of the sequences again and name what is wrong with their log-probabilities.
 
-    The scorer must answer with the model's own distribution (raw, temperature 1), which prompt
-    log-probabilities are. `top_k` likeliest tokens are asked for, and more of some sequences where
-    they tell too little: without them temperatures and filters cannot be told. `noise` is what
-    the two engines may differ by; `tolerance`, in nats, overrides its mean. With `store` the
-    re-scored sequences are kept there, a `ScoreCache`, under `name`. UsageError for datums with
-    nothing to check, DistillError where nothing could be scored.
+    `changes` are fields of `CheckOptions`. The scorer must answer with the model's own distribution
+    (raw, temperature 1), which prompt log-probabilities are. UsageError for datums with nothing to
+    check, DistillError where nothing could be scored.
     """
-    rows = sampled_rows(iter_datums(datums), sample, seed)
+    options = CheckOptions.of(options, **changes)
+    top_k, noise, name = options.top_k, options.noise, options.name or "student"
+    rows = sampled_rows(iter_datums(datums), options.sample, options.seed)
     if not rows:
         raise UsageError(
             f"{datums}: expected sequences with log-probabilities, found none; "
@@ -96,8 +89,8 @@ def check_logprobs(
         )
     refuse_other_tokenizer(Path(datums), scorer.tokenizer)
     claim = claim_of(rows)
-    kept = None if store is None else ScoreCache(store)
-    asking = _Asking(rows, scorer, concurrency, attempts, wait, progress)
+    kept = None if options.store is None else ScoreCache(options.store)
+    asking = _Asking(rows, scorer, options.concurrency, options.attempts, options.wait, progress)
     if claim.params.top_k is not None and top_k:
         top_k = max(top_k, claim.params.top_k)
     answers = asking.ask(range(len(rows)), top_k, kept, name)
@@ -113,9 +106,9 @@ def check_logprobs(
     tokens = joined(list(answers.pieces.values()))
     if not len(tokens):
         raise DistillError("scorer: expected numbers at the trained tokens, found none")
-    allowed = noise.tolerance
+    allowed = TOLERANCES[noise]
     step = step_of(tokens.recorded)
-    mean = allowed.mean if tolerance is None else tolerance
+    mean = allowed.mean if options.tolerance is None else options.tolerance
     if step is not None and step < 1.0:
         mean += step / 4.0  # what rounding adds on average
     allowed = Tolerance(mean, allowed.outside)

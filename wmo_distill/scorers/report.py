@@ -7,8 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.scorers.compared import Compared
 from wmo_distill.scorers.filters import Bools, FilterOrder, Floats, Ints
+from wmo_distill.scorers.options import Noise
 from wmo_distill.scorers.scorer import ScoreFault
-from wmo_distill.scorers.tolerance import Noise, k3, limited, mean_abs, outside
+from wmo_distill.scorers.tolerance import k3, limited, mean_abs, outside
 from wmo_distill.scorers.verdict import Verdict
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)

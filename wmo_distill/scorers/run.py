@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +16,7 @@ from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.options import ScoreOptions
 from wmo_distill.scorers.scorer import (
     Needed,
     Score,
@@ -95,19 +97,21 @@ def score_datums(
     cache: ScoreCache,
     scorer: Scorer,
     teacher: str,
+    options: ScoreOptions | None = None,
     *,
-    top_k: int = 0,
-    concurrency: int = 8,
-    attempts: int = 6,
-    wait: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
+    **changes: Any,
 ) -> ScoreSummary:
     """Fill `cache` with the teacher's scores of the sequences that have none.
 
+    `changes` are fields of `ScoreOptions`.
     At most `concurrency` calls run at once; a sequence whose scorer is unavailable is tried
     `attempts` times, waiting from `wait` seconds on. UsageError where the tokenizers are known to
     differ; DistillError once nothing is available any more, with all before it kept.
     """
+    options = ScoreOptions.of(options, **changes)
+    top_k, concurrency = options.top_k, options.concurrency
+    attempts, wait = options.attempts, options.wait
     datums = Path(datums)
     total = read_datum_manifest(datums).summary.stats.datums
     refuse_other_tokenizer(datums, scorer.tokenizer)

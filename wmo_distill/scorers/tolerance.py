@@ -2,31 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from wmo_distill.scorers.filters import Floats
-
-
-class Noise(StrEnum):
-    """Which numerical noise is expected between the sampler and the scorer."""
-
-    FP32 = "fp32"
-    """Both in float32. Accumulation order alone: below 0.001 nats; tolerance 0.005."""
-    BF16 = "bf16"
-    """Both in bfloat16, a dense model. NeMo RL (docs/adding-new-models.md, "Expected Error
-    Threshold") takes a mean of exp|difference| up to 1.05 at equal precision: tolerance 0.05."""
-    FP8 = "fp8"
-    """One of the two in fp8. No published limit; our allowance is twice that of bf16: 0.1."""
-    MOE = "moe"
-    """A mixture of experts whose routing is not replayed. Ma et al. 2025 (arXiv:2510.11370): about
-    a tenth of the routers choose other experts, and single tokens differ by orders of magnitude:
-    tolerance 0.1, and 2 % of the ratios may be outside [0.5, 2]."""
-
-    @property
-    def tolerance(self) -> "Tolerance":
-        return _TOLERANCES[self]
+from wmo_distill.scorers.options import Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +28,7 @@ class Tolerance:
         return mean_abs(known) <= self.mean and outside(known) <= most
 
 
-_TOLERANCES = {
+TOLERANCES = {
     Noise.FP32: Tolerance(0.005, 0.001),
     Noise.BF16: Tolerance(0.05, 0.005),
     Noise.FP8: Tolerance(0.1, 0.02),

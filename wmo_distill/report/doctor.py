@@ -1,0 +1,87 @@
+"""What the doctor found, for people, and the lines to add to the next run and the build."""
+
+import shlex
+import textwrap
+from pathlib import Path
+
+from wmo_distill.doctor.advice import Advice
+from wmo_distill.doctor.diagnose import Diagnosis
+from wmo_distill.report.tables import Row, counts, page, printable, section, size
+from wmo_distill.sources.harbor.agents import records_tokens
+
+
+def render_diagnosis(diagnosis: Diagnosis, paths: list[Path]) -> str:
+    """The findings as text, then the lines to add."""
+    d, sample = diagnosis, diagnosis.sample
+    built = d.build_seconds is not None and d.shard_bytes is not None
+    found: list[Row] = [
+        ("trials", f"{d.trials:,} in {d.jobs:,} jobs, {size(d.bytes)}"),
+        ("harbor", counts(d.harbor) or "none"),
+        ("agents", counts(d.agents) or "none"),
+        ("models", counts(d.models) or "none"),
+        (
+            "a build",
+            f"about {_duration(d.build_seconds or 0.0)}, about {size(d.shard_bytes or 0)} of shards"
+            if built
+            else None,
+        ),
+    ]
+    without = sum(sample.without_tokens.values())
+    reasons = f" ({counts(sample.without_tokens)})" if without else ""
+    held: list[Row] = [
+        ("tokens, log-probabilities", f"{sample.with_logprobs:,}"),
+        ("tokens, not all with one", f"{sample.without_logprobs:,}"),
+        ("no sampled tokens", f"{without:,}{reasons}"),
+        ("episodes", f"{sample.episodes:,}, of which {sample.measured:,} with a valid grade"),
+        ("endings", counts(sample.stop_reasons) or "none"),
+    ]
+    agents = [name for name in d.agents if records_tokens(name)] or ["terminus-2"]
+    return page(
+        section("Found", found),
+        section(f"Read, {sample.trials:,} of {d.trials:,} trials, {size(sample.bytes)}", held),
+        "\n".join(["Missing", *map(_lack, d.advice)]) if d.advice else "",
+        *_lines(d.advice, agents, paths),
+    )
+
+
+def _lack(advice: Advice) -> str:
+    use = " (for RL)" if advice.for_rl_only else ""
+    why = textwrap.fill(advice.why, 92, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return f"  {advice.missing}: {advice.of}{use}\n{why}"
+
+
+def _lines(advice: tuple[Advice, ...], agents: list[str], paths: list[Path]) -> list[str]:
+    """What to add to the next run, and to the build."""
+    job = [line for a in advice for line in a.job]
+    # Two things that are missing may be mended by one line.
+    agent = list(dict.fromkeys(line for a in advice for line in a.agent))
+    declare = list(dict.fromkeys(f"--declare {item}" for a in advice for item in a.declare))
+    blocks = []
+    if job or agent:
+        lines = list(job)
+        if agent:
+            lines.append("agents:")
+            for name in agents:
+                lines += [f"  - name: {name}", "    kwargs:"]
+                lines += [f"      {line}" for line in agent]
+        flags = [f"--agent-kwarg {line.replace(': ', '=')}" for line in agent]
+        flags += [f"--{line.replace(': ', ' ').replace('_', '-')}" for line in job]
+        blocks.append(
+            "Add to the job config of the next harbor run\n"
+            + "\n".join(f"  {line}" for line in lines)
+        )
+        blocks.append(f"or to its command line\n  harbor run ... {' '.join(flags)}")
+    given = printable(" ".join(shlex.quote(str(path)) for path in paths))
+    command = " ".join([f"wmo-distill build {given} -o shards", *declare])
+    others = [option for a in advice for option in a.build]
+    if others:
+        command += "".join(f" [{option}]" for option in others)
+    title = "Build, and declare what no file records" if declare else "Build"
+    blocks.append(f"{title}\n  {command}")
+    return blocks
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "a second"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
