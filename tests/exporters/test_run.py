@@ -15,7 +15,7 @@ from wmo_distill.cli.app import app
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
-from wmo_distill.errors import UsageError
+from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.exporters.registry import TARGETS
 from wmo_distill.exporters.run import ExportSummary, export_datums
 from wmo_distill.exporters.target import Refusal
@@ -79,7 +79,7 @@ def test_what_cannot_be_is_told_before_work(datums: Path, tmp_path: Path) -> Non
         export_datums(datums.parent / "shards", tmp_path / "x", "slime")
     (tmp_path / "y").mkdir()
     (tmp_path / "y/file").write_text("")
-    with pytest.raises(UsageError, match="found something else"):
+    with pytest.raises(UsageError, match="found other files"):
         export_datums(datums, tmp_path / "y", "slime")
     assert not (tmp_path / "x").exists()
 
@@ -97,7 +97,7 @@ def test_a_failure_leaves_the_earlier_export(
         return b"{}\n"
 
     monkeypatch.setattr("wmo_distill.exporters.files.json_line", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DistillError, match=r"disk full; .* was left as it was"):
         export_datums(datums, tmp_path / "x", "slime")
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == sorted(
         [*before.files, "manifest.json"]

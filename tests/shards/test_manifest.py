@@ -51,7 +51,7 @@ def test_totals_add_up() -> None:
 
 FAULTS = [
     (None, "found no such file"),
-    (b"", "expected JSON, found 0 bytes"),
+    (b"", "expected JSON, found bytes that are none"),
     (b'{"tool": ', "expected JSON"),
     (b"\xff\xfe{}", "expected JSON"),
     (b"[]", "found a file of something else"),
@@ -76,7 +76,7 @@ def test_what_a_reader_is_told(tmp_path: Path, data: bytes | None, message: str)
 
 def test_an_unfinished_build_is_called_one(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
-    with pytest.raises(UsageError, match="an unfinished build"):
+    with pytest.raises(UsageError, match="what an unfinished run left"):
         read_manifest(tmp_path)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wmo_distill.cli.output import Progress, put, put_json
+from wmo_distill.cli.scoring import opened
 
 # Fields that are lists, by the option that gives one element.
 _OPTIONS = {"drop_stop_reasons": "drop_stop_reason", "tasks": "task"}
@@ -129,7 +130,6 @@ def datums(
     from wmo_distill.datums.render import render_datum_summary
     from wmo_distill.datums.shards import build_datum_shards
     from wmo_distill.errors import UsageError
-    from wmo_distill.scorers.cache import ScoreCache
 
     given: dict[str, Any] = {
         "purpose": purpose,
@@ -166,8 +166,8 @@ def datums(
         raise UsageError(
             f"{name}: {first['msg']}, found {first['input']!r}; give another"
         ) from None
-    cache = None if scores is None else ScoreCache(scores)
-    again = None if rescored is None else ScoreCache(rescored)
+    cache = None if scores is None else opened(scores)
+    again = None if rescored is None else opened(rescored)
     with Progress("records", quiet=quiet) as progress:
         summary = build_datum_shards(
             source,

@@ -14,6 +14,7 @@ from wmo_distill.cli.scoring import (
     Timeout,
     Tokenizer,
     Url,
+    opened,
     scorer_of,
 )
 
@@ -66,7 +67,6 @@ def score(
     """Fill a cache with a teacher's log-probabilities, for `datums --scores`."""
     from wmo_distill.errors import UsageError
     from wmo_distill.scorers import exchange, run
-    from wmo_distill.scorers.cache import ScoreCache
 
     name = teacher or model
     if name is None:
@@ -78,7 +78,7 @@ def score(
             f"found {sum(ways)}; say who is to score"
         )
     run.refuse_other_tokenizer(datums, tokenizer)
-    kept = ScoreCache(cache)
+    kept = opened(cache)
     if dry_run:
         plan = run.plan_scores(datums, kept, name, top_k=top_k, price=price)
         if as_json:

@@ -1,11 +1,15 @@
 """What `score` and `check-logprobs` share: a scorer from options."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wmo_distill.cli.output import printable, say
+
 if TYPE_CHECKING:
+    from wmo_distill.scorers.cache import ScoreCache
     from wmo_distill.scorers.scorer import Scorer
 
 KINDS = ("vllm", "sglang", "echo", "tinker")
@@ -28,6 +32,16 @@ ApiKeyEnv = Annotated[
     str | None,
     typer.Option(metavar="VAR", help="The environment variable that holds the server's key."),
 ]
+
+
+def opened(cache: Path) -> "ScoreCache":
+    """A score cache; each damaged part is reported."""
+    from wmo_distill.scorers.cache import ScoreCache
+
+    kept = ScoreCache(cache)
+    for fault in kept.faults:
+        say(printable(f"{cache / str(fault)}; the part is not used: restore it, or remove it"))
+    return kept
 
 
 def scorer_of(

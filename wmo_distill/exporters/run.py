@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.options import RewardOf
-from wmo_distill.exporters.files import KIND, RowFiles
+from wmo_distill.exporters.files import EXPORT, ExportManifest, RowFiles
 from wmo_distill.exporters.grouping import GroupCounts, GroupSummary
 from wmo_distill.exporters.registry import target_named
 from wmo_distill.exporters.target import Place, Refusal, Target, offered
-from wmo_distill.outputs import earlier_files, replace_manifest
-from wmo_distill.shards.manifest import tool_version
+from wmo_distill.outputs.manifest import refuse_difference
+from wmo_distill.outputs.parts import writing
 
 
 class ExportSummary(BaseModel):
@@ -59,25 +59,29 @@ def export_datums(
     datums, out = Path(datums), Path(out)
     target = target_named(to)
     manifest = read_datum_manifest(datums)
-    old = earlier_files(out, KIND, "files", {"target": target.name}, fresh=fresh)
     total = manifest.summary.stats.datums
     counts = _Counts(target)
-    with RowFiles(out, target.schema, old) as files:
-        taught = manifest.options.teacher is not None
-        rows = iter_datums(datums)
-        for row, place in placed(rows, target, counts, assume_mode=assume_mode, taught=taught):
-            files.add(target.convert(row, place), row.datum.token_ids.size)
-            if progress is not None:
-                progress(counts.datums, total)
-    summary = counts.summary(target, manifest.options.reward, files.names)
-    told = {
-        "kind": KIND,
-        "tool_version": tool_version(),
-        "source": manifest.source,
-        "assume_mode": assume_mode,
-        **summary.model_dump(mode="json"),
-    }
-    replace_manifest(out, told, old)
+    with writing(out, EXPORT, fresh=fresh) as parts:
+        if parts.before is not None and not fresh:
+            refuse_difference(out, {"target": parts.before.target}, {"target": target.name})
+        with RowFiles(parts, target.schema) as files:
+            taught = manifest.options.teacher is not None
+            rows = iter_datums(datums)
+            for row, place in placed(rows, target, counts, assume_mode=assume_mode, taught=taught):
+                files.add(target.convert(row, place), row.datum.token_ids.size)
+                if progress is not None:
+                    progress(counts.datums, total)
+        names = [part.file for part in parts.parts]
+        summary = counts.summary(target, manifest.options.reward, names)
+        parts.commit(
+            ExportManifest(
+                source=manifest.source,
+                target=target.name,
+                options={"assume_mode": assume_mode},
+                parts=parts.parts,
+                summary=summary.model_dump(mode="json"),
+            )
+        )
     return summary
 
 

@@ -114,7 +114,7 @@ def score_datums(
     missing = Missing(datums, cache, teacher, top_k)
     run = _Run(ScoreParts(cache, teacher, top_k))
     waiting: deque[tuple[str, int, Future[Score]]] = deque()
-    with ThreadPoolExecutor(concurrency) as threads:
+    with cache.writing(), ThreadPoolExecutor(concurrency) as threads:
         try:
             for name, ids, needed in missing:
                 while len(waiting) >= 2 * concurrency:

@@ -8,7 +8,6 @@ import pyarrow as pa
 SCHEMA_VERSION = 2
 VERSION_KEY = b"wmo_distill.schema_version"
 
-MANIFEST_FILE = "manifest.json"
 LEDGER_FILE = "ledger.parquet"
 PARTS_DIR = "parts"
 
