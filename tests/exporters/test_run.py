@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from tests import sealed
 from tests.proof.chats import chat, dataset, record
 from tests.proof.lm import LanguageModel
 from wmo_distill.cli.app import app
@@ -19,6 +20,7 @@ from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.exporters.registry import TARGETS
 from wmo_distill.exporters.run import ExportSummary, export_datums
 from wmo_distill.exporters.target import Refusal
+from wmo_distill.exporters.verify import verify_export
 from wmo_distill.records import Sampling
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.scorer import Score
@@ -167,3 +169,18 @@ def test_another_target_is_not_replaced_unasked(datums: Path, tmp_path: Path) ->
     with pytest.raises(UsageError, match=r"expected target as .*'slime', found 'verl'.*--fresh"):
         export_datums(datums, tmp_path / "x", "verl")
     export_datums(datums, tmp_path / "x", "verl", fresh=True)
+
+
+@pytest.mark.parametrize("to", ["slime", "trl-sft"])
+def test_rows_are_counted_again(datums: Path, tmp_path: Path, to: str) -> None:
+    export_datums(datums, tmp_path / "x", to)
+    assert verify_export(tmp_path / "x") == []
+    value = sealed.read(tmp_path / "x")
+    value["parts"][0]["rows"] += 1
+    sealed.write(tmp_path / "x", value)
+    first, second = map(str, verify_export(tmp_path / "x"))
+    assert first.startswith(f"{value['parts'][0]['file']}: expected rows as in the manifest, ")
+    assert second.startswith("manifest.json: expected rows of all parts, ")
+    done = CliRunner().invoke(app, ["verify", str(tmp_path / "x")])
+    assert done.exit_code == 1
+    assert "export again with --fresh" in done.stderr

@@ -125,9 +125,9 @@ class Parts(Generic[M]):
 
     def recover(self) -> None:
         """Finish a commit that was broken off, and remove what runs without one have left."""
-        for place in sorted(self.out.glob(f"{_STAGING}*")):
-            if (place / MANIFEST).exists():
-                self._move(place)
+        for place in _unfinished(self.out):
+            self._move(place)
+        for place in self.out.glob(f"{_STAGING}*"):
             shutil.rmtree(place, ignore_errors=True)
         with suppress(UsageError):
             self.before = self.kind.read(self.out)
@@ -135,7 +135,7 @@ class Parts(Generic[M]):
 
     def state(self) -> str:
         """What is in the directory after a fault, and what to do."""
-        if any((place / MANIFEST).exists() for place in self.out.glob(f"{_STAGING}*")):
+        if _unfinished(self.out):
             return "holds a commit that is not finished; run it again, which finishes it first"
         if self._committed:
             return "holds what was committed; run it again, which removes what that replaced"
@@ -185,12 +185,20 @@ def check_out(out: Path, kind: Kind[Any], *, fresh: bool = False) -> None:
     if MANIFEST in names:
         if not (fresh and _was_ours(out, kind, other)):
             kind.read(out)
-    elif other := [name for name in names if name in other or kind.number(name) >= 0]:
+        return
+    if not _unfinished(out):  # a commit that was broken off has put parts there, and no manifest
+        other = [name for name in names if name in other or kind.number(name) >= 0]
+    if other:
         told = ", ".join(map(path_text, other[:3])) + (", ..." if len(other) > 3 else "")
         raise UsageError(
             f"{out}: expected {kind.noun} or an empty directory, found other files ({told}); "
             "name another directory"
         )
+
+
+def _unfinished(out: Path) -> list[Path]:
+    """The staging directories of commits that were broken off."""
+    return sorted(p for p in out.glob(f"{_STAGING}*") if (p / MANIFEST).exists())
 
 
 def _is_own(out: Path, name: str, kind: Kind[Any]) -> bool:
