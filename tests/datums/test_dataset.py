@@ -159,7 +159,7 @@ def test_most_rows_are_clean(dataset: Path) -> None:
 def test_what_is_no_datum_directory_is_told(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected the manifest of datums"):
         read_datum_manifest(dataset)
-    with pytest.raises(UsageError, match="found no such file"):
+    with pytest.raises(UsageError, match="found: No such file"):
         next(iter_datums(tmp_path / "none"))
     build_datum_shards(dataset, tmp_path / "d")
     text = (tmp_path / "d" / MANIFEST).read_text()

@@ -179,8 +179,8 @@ def test_rows_are_counted_again(datums: Path, tmp_path: Path, to: str) -> None:
     value["parts"][0]["rows"] += 1
     sealed.write(tmp_path / "x", value)
     first, second = map(str, verify_export(tmp_path / "x"))
-    assert first.startswith(f"{value['parts'][0]['file']}: expected rows as in the manifest, ")
-    assert second.startswith("manifest.json: expected rows of all parts, ")
+    assert first.startswith("manifest.json: expected rows of all parts, ")
+    assert second.startswith(f"{value['parts'][0]['file']}: expected rows as in the manifest, ")
     done = CliRunner().invoke(app, ["verify", str(tmp_path / "x")])
     assert done.exit_code == 1
     assert "export again with --fresh" in done.stderr

@@ -119,7 +119,7 @@ def test_what_no_manifest_names_is_removed(
     part = out / sealed.read(out)["parts"][0]["file"]
     stale = part.with_name(part.name.replace("00000", "00041"))
     half = part.with_name(f".{part.name}.77.tmp")
-    for file in (stale, half, part.with_name("mine.txt")):
+    for file in (stale, half, out / ".manifest.json.77.tmp", part.with_name("mine.txt")):
         file.write_bytes(b"x")
     (out / ".staging-1").mkdir()
     (out / ".staging-1/data-00000.jsonl").touch()

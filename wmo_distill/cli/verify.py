@@ -1,16 +1,11 @@
 """`wmo-distill verify`: is a dataset, or what was made of it, as it was written?"""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from wmo_distill.cli.output import printable, put, say
-
-if TYPE_CHECKING:
-    from wmo_distill.outputs.faults import Fault
-    from wmo_distill.outputs.manifest import Kind
 
 
 def verify(
@@ -37,12 +32,12 @@ def verify(
     from wmo_distill.shards.manifest import DATASET
     from wmo_distill.shards.verify import verify as verify_dataset
 
-    checks: dict[str, tuple[Kind[Any], Callable[[Path], list[Fault]]]] = {
-        DATUMS.mark[1]: (DATUMS, verify_datums),
-        EXPORT.mark[1]: (EXPORT, verify_export),
-        SCORES.mark[1]: (SCORES, verify_scores),
+    checks = {
+        DATUMS.mark[1]: (verify_datums, DATUMS.again),
+        EXPORT.mark[1]: (verify_export, EXPORT.again),
+        SCORES.mark[1]: (verify_scores, SCORES.again),
     }
-    kind, check = checks.get(kind_of(out) or "", (DATASET, verify_dataset))
+    check, again = checks.get(kind_of(out) or "", (verify_dataset, DATASET.again))
     faults = check(out)
     if as_json:
         put(json.dumps([asdict(fault) for fault in faults], indent=2))
@@ -50,7 +45,7 @@ def verify(
         for fault in faults:
             put(printable(str(fault)))
     if faults:
-        say(f"{printable(str(out))}: {len(faults)} faults; restore the files, or {kind.again}")
+        say(f"{printable(str(out))}: {len(faults)} faults; restore the files, or {again}")
         raise typer.Exit(1)
     if not as_json:
         put(f"{printable(str(out))}: no fault")

@@ -53,10 +53,6 @@ class DatumManifest(OutputManifest):
     options: DatumOptions
     summary: DatumSummary = DatumSummary()
 
-    def part_paths(self, datums: Path) -> list[Path]:
-        """The files of the parts, in order."""
-        return [datums / part.file for part in self.parts]
-
 
 DATUMS = Kind(
     noun="datums",
@@ -70,6 +66,6 @@ DATUMS = Kind(
 )
 
 
-def read_datum_manifest(datums: Path | str, *, sealed: bool = True) -> DatumManifest:
+def read_datum_manifest(datums: Path | str) -> DatumManifest:
     """The manifest of datum shards; UsageError where there is none that this version can read."""
-    return DATUMS.read(Path(datums), sealed=sealed)
+    return DATUMS.read(Path(datums))

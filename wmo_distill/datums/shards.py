@@ -10,7 +10,6 @@ from wmo_distill.datums.stream import Funnel, iter_rows
 from wmo_distill.datums.teacher import Rescorer, Scores, Teacher
 from wmo_distill.datums.writer import DatumWriter
 from wmo_distill.errors import UsageError
-from wmo_distill.outputs.manifest import refuse_difference
 from wmo_distill.outputs.parts import writing
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.scan import scan
@@ -41,10 +40,8 @@ def build_datum_shards(
             "it alters the sum of a step's reward and those after it alone"
         )
     manifest = read_manifest(source)
-    with writing(out, DATUMS, fresh=fresh) as parts:
-        if parts.before is not None and not fresh:
-            before = parts.before.options.model_dump(mode="json")
-            refuse_difference(out, before, options.model_dump(mode="json"))
+    asked = {"options": options.model_dump(mode="json")}
+    with writing(out, DATUMS, fresh=fresh, asked=asked) as parts:
         tasks, groups = dataset_groups(source, options)
         _refuse_unknown_tasks(options, tasks)
         teacher = _teacher(options, scores)

@@ -14,7 +14,7 @@ from wmo_distill.datums.datum import Account, TrainDatum
 from wmo_distill.datums.manifest import DATUMS, PARTS_DIR
 from wmo_distill.datums.options import Baseline, DatumOptions, RewardOf
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN, datum_id
-from wmo_distill.outputs.faults import Fault, damage, differences, first_faults, stray_files
+from wmo_distill.outputs.faults import Fault, differences, first_faults
 from wmo_distill.outputs.manifest import MANIFEST, PartFile
 from wmo_distill.predicates import is_measured
 from wmo_distill.shards.faults import row_groups
@@ -42,11 +42,10 @@ def verify_datums(datums: Path | str) -> list[Fault]:
     """
     datums = Path(datums)
     manifest = DATUMS.read(datums, sealed=False)
-    faults: list[Fault] = []
-    seen = _Seen()
-    for part in manifest.parts:
-        faults += first_faults(part.file, _part_faults(datums, part, manifest.options, seen))
-    faults += stray_files(datums, PARTS_DIR, manifest.files())
+    seen, options = _Seen(), manifest.options
+    faults = list(
+        DATUMS.faults(datums, manifest.parts, lambda p: _part_faults(datums, p, options, seen))
+    )
     # A part that is not there is one fault, not one for each sum.
     if all(path.is_file() for path in manifest.part_paths(datums)):
         told, found = manifest.summary.stats, seen.account.stats()
@@ -55,7 +54,7 @@ def verify_datums(datums: Path | str) -> list[Fault]:
         ]
         faults += differences(MANIFEST, sums)
         faults += first_faults(PARTS_DIR, _fragment_faults(seen))
-    return [*faults, *DATUMS.seal_faults(datums)]
+    return faults
 
 
 def _fragment_faults(seen: _Seen) -> Iterator[Fault]:
@@ -68,9 +67,6 @@ def _fragment_faults(seen: _Seen) -> Iterator[Fault]:
 def _part_faults(
     datums: Path, part: PartFile, options: DatumOptions, seen: _Seen
 ) -> Iterator[Fault]:
-    yield from damage(datums, part)
-    if not (datums / part.file).is_file():
-        return
     rows = 0
     for group, table in enumerate(row_groups(datums, part.file, DATUM_SCHEMA)):
         if isinstance(table, Fault):

@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel
 
 from wmo_distill.files import plain_text
 from wmo_distill.outputs.manifest import Kind, OutputManifest
@@ -43,6 +44,22 @@ EXPORT = Kind(
     stem="data",
     again="export again with --fresh",
 )
+
+
+def commit(
+    parts: Parts[ExportManifest], source: str, options: dict[str, Any], summary: BaseModel
+) -> None:
+    """Put the files in place, with a manifest."""
+    account = summary.model_dump(mode="json")
+    parts.commit(
+        ExportManifest(
+            source=source,
+            target=account["target"],
+            options=options,
+            parts=parts.parts,
+            summary=account,
+        )
+    )
 
 
 class RowFiles:

@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.errors import UsageError
-from wmo_distill.exporters.files import EXPORT, ExportManifest, RowFiles
+from wmo_distill.exporters.files import EXPORT, RowFiles, commit
 from wmo_distill.files import Absent, TrialFiles, text_path
-from wmo_distill.outputs.manifest import refuse_difference
 from wmo_distill.outputs.parts import writing
 from wmo_distill.predicates import is_measured
 from wmo_distill.shards.manifest import read_manifest
@@ -126,9 +125,7 @@ def export_messages(
     counts = dict.fromkeys(_COUNTS, 0)
     refused: dict[NoChat, int] = {}
     flags: dict[ChatFlag, int] = {}
-    with writing(out, EXPORT, fresh=fresh) as parts:
-        if parts.before is not None and not fresh:
-            refuse_difference(out, {"target": parts.before.target}, {"target": to})
+    with writing(out, EXPORT, fresh=fresh, asked={"target": to}) as parts:
         with RowFiles(parts, None) as files:
             for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
                 counts["records"] += 1
@@ -160,15 +157,7 @@ def export_messages(
                     progress(counts["records"], manifest.totals.records)
         names = [part.file for part in parts.parts]
         summary = MessageSummary(target=to, flags=flags, refused=refused, files=names, **counts)
-        parts.commit(
-            ExportManifest(
-                source=manifest.dataset_hash,
-                target=to,
-                options={"only": only},
-                parts=parts.parts,
-                summary=summary.model_dump(mode="json"),
-            )
-        )
+        commit(parts, manifest.dataset_hash, {"only": only}, summary)
     return summary
 
 

@@ -10,11 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.options import RewardOf
-from wmo_distill.exporters.files import EXPORT, ExportManifest, RowFiles
+from wmo_distill.exporters.files import EXPORT, RowFiles, commit
 from wmo_distill.exporters.grouping import GroupCounts, GroupSummary
 from wmo_distill.exporters.registry import target_named
 from wmo_distill.exporters.target import Place, Refusal, Target, offered
-from wmo_distill.outputs.manifest import refuse_difference
 from wmo_distill.outputs.parts import writing
 
 
@@ -61,9 +60,7 @@ def export_datums(
     manifest = read_datum_manifest(datums)
     total = manifest.summary.stats.datums
     counts = _Counts(target)
-    with writing(out, EXPORT, fresh=fresh) as parts:
-        if parts.before is not None and not fresh:
-            refuse_difference(out, {"target": parts.before.target}, {"target": target.name})
+    with writing(out, EXPORT, fresh=fresh, asked={"target": target.name}) as parts:
         with RowFiles(parts, target.schema) as files:
             taught = manifest.options.teacher is not None
             rows = iter_datums(datums)
@@ -73,15 +70,7 @@ def export_datums(
                     progress(counts.datums, total)
         names = [part.file for part in parts.parts]
         summary = counts.summary(target, manifest.options.reward, names)
-        parts.commit(
-            ExportManifest(
-                source=manifest.source,
-                target=target.name,
-                options={"assume_mode": assume_mode},
-                parts=parts.parts,
-                summary=summary.model_dump(mode="json"),
-            )
-        )
+        commit(parts, manifest.source, {"assume_mode": assume_mode}, summary)
     return summary
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wmo_distill.exporters.files import EXPORT
-from wmo_distill.outputs.faults import Fault, damage, differences, stray_files
+from wmo_distill.outputs.faults import Fault, differences
 from wmo_distill.outputs.manifest import MANIFEST, PartFile
 
 
@@ -15,14 +15,12 @@ def verify_export(out: Path | str) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against."""
     out = Path(out)
     manifest = EXPORT.read(out, sealed=False)
-    faults: list[Fault] = []
-    for part in manifest.parts:
-        faults += damage(out, part) or _row_faults(out, part)
     rows = manifest.summary.get("rows", manifest.summary.get("exported"))
     told = sum(part.rows for part in manifest.parts)
-    faults += differences(MANIFEST, [("rows of all parts,", rows, told)])
-    faults += stray_files(out, EXPORT.folder, [MANIFEST, *manifest.files()])
-    return [*faults, *EXPORT.seal_faults(out)]
+    return [
+        *differences(MANIFEST, [("rows of all parts,", rows, told)]),
+        *EXPORT.faults(out, manifest.parts, lambda part: _row_faults(out, part)),
+    ]
 
 
 def _row_faults(out: Path, part: PartFile) -> Iterator[Fault]:

@@ -30,12 +30,9 @@ class Fault:
 class Listed(Protocol):
     """A file as a manifest lists it."""
 
-    @property
-    def file(self) -> str: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def sha256(self) -> str: ...
+    file: str
+    bytes: int
+    sha256: str
 
 
 def differences(file: str, pairs: Iterable[tuple[str, Any, Any]]) -> Iterator[Fault]:

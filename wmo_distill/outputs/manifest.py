@@ -3,10 +3,11 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -14,11 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wmo_distill.errors import UsageError
 from wmo_distill.files import Absent, parse_json, whole_file
-from wmo_distill.outputs.faults import Fault, differences
+from wmo_distill.outputs.faults import Fault, Listed, damage, differences, first_faults, stray_files
 
 MANIFEST = "manifest.json"
 TOOL = "wmo-distill"
 SEAL = "seal"
+STAGING = ".staging-"
+"""What the names of directories begin with in which the next state of a directory is written."""
 
 
 @cache
@@ -39,8 +42,12 @@ class AnyManifest(Model):
     """What every manifest can tell."""
 
     def files(self) -> list[str]:
-        """All files of the directory beside the manifest, relative to it."""
+        """The parts, relative to the directory."""
         raise NotImplementedError
+
+    def part_paths(self, out: Path) -> list[Path]:
+        """The files of the parts, in order."""
+        return [out / file for file in self.files()]
 
 
 class PartFile(Model):
@@ -66,6 +73,7 @@ class OutputManifest(AnyManifest):
 
 
 M = TypeVar("M", bound=AnyManifest)
+P = TypeVar("P", bound=Listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +131,20 @@ class Kind(Generic[M]):
             )
         return manifest
 
-    def seal_faults(self, out: Path) -> Iterator[Fault]:
-        """A manifest that says something else than when it was written."""
+    def faults(
+        self, out: Path, parts: Iterable[P], of_rows: Callable[[P], Iterable[Fault]]
+    ) -> Iterator[Fault]:
+        """Damaged and stray files, a broken seal, and what `of_rows` finds in each part."""
+        for part in parts:
+            found = damage(out, part)
+            if (out / part.file).is_file():
+                yield from first_faults(part.file, chain(found, of_rows(part)))
+            else:
+                yield from found
+        yield from stray_files(out, self.folder, [MANIFEST, *(part.file for part in parts)])
         value = self._value(out)
-        found = value.pop(SEAL, None)
-        yield from differences(MANIFEST, [("the seal of what it says,", seal_of(value), found)])
+        seal = value.pop(SEAL, None)
+        yield from differences(MANIFEST, [("the seal of what it says,", seal_of(value), seal)])
 
     def _value(self, out: Path) -> dict[str, Any]:
         """The values of a manifest of this kind and version."""
@@ -135,16 +152,11 @@ class Kind(Generic[M]):
         named = f"name the directory that `{TOOL} {self.command}` wrote"
         try:
             value = parse_json(file.read_bytes())
-        except (FileNotFoundError, NotADirectoryError):
-            begun = self.folder and (out / self.folder).is_dir()
-            found = "what an unfinished run left" if begun else "no such file"
-            raise UsageError(
-                f"{file}: expected the manifest of {self.noun}, found {found}; {named}, or run it"
-            ) from None
         except OSError as error:
+            begun = any(out.glob(f"{STAGING}*"))
+            found = "what an unfinished run left" if begun else error.strerror
             raise UsageError(
-                f"{file}: expected a readable manifest, found: {error.strerror}; "
-                "check the file and its permissions"
+                f"{file}: expected the manifest of {self.noun}, found: {found}; {named}, or run it"
             ) from None
         if isinstance(value, Absent):
             raise UsageError(
@@ -166,22 +178,17 @@ class Kind(Generic[M]):
 
 def kind_of(out: Path) -> str | None:
     """The kind that a directory's manifest states, None where it states none."""
-    try:
-        value = parse_json((out / MANIFEST).read_bytes())
-    except OSError:
-        return None
+    value = stated(out)
     kind = value.get("kind") if isinstance(value, dict) else None
     return kind if isinstance(kind, str) else None
 
 
-def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """UsageError where a run before was asked for something else."""
-    for name, wanted in now.items():
-        if before.get(name) != wanted:
-            raise UsageError(
-                f"{out}: expected {name} as in the run before, {before.get(name)!r}, "
-                f"found {wanted!r}; name another directory, or --fresh"
-            )
+def stated(out: Path) -> Any | Absent:
+    """What a manifest says, whoever wrote it."""
+    try:
+        return parse_json((out / MANIFEST).read_bytes())
+    except OSError:
+        return Absent.MISSING
 
 
 def _kind_told(value: Any) -> str:

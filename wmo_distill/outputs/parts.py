@@ -7,25 +7,26 @@ it is synced, and who finds it after a crash finishes the move. One without is w
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic
 
 from wmo_distill.errors import DistillError, UsageError
-from wmo_distill.files import Absent, file_sha256, parse_json, path_text, sync_directory, sync_file
+from wmo_distill.files import Absent, file_sha256, path_text, sync_directory, sync_file
 from wmo_distill.outputs.lock import LOCK_FILE, writer_lock
-from wmo_distill.outputs.manifest import MANIFEST, Kind, M, PartFile
-
-_STAGING = ".staging-"
+from wmo_distill.outputs.manifest import MANIFEST, STAGING, Kind, M, PartFile, stated
 
 
 @contextmanager
-def writing(out: Path, kind: Kind[M], *, fresh: bool = False) -> Iterator["Parts[M]"]:
+def writing(
+    out: Path, kind: Kind[M], *, fresh: bool = False, asked: Mapping[str, Any] | None = None
+) -> Iterator["Parts[M]"]:
     """Be the one writer of a directory; what is not committed in the end is discarded.
 
-    UsageError for another writer, and where `out` is something else; DistillError, which says what
-    is there now, where the disk fails. A directory that was made in vain is taken away again.
+    UsageError for another writer, where `out` is something else, and, unless `fresh`, where the
+    manifest in it differs from what is `asked`. DistillError, which says what is there now, where
+    the disk fails. A directory that was made in vain is taken away again.
     """
     check_out(out, kind, fresh=fresh)
     made = not out.exists()
@@ -40,6 +41,8 @@ def writing(out: Path, kind: Kind[M], *, fresh: bool = False) -> Iterator["Parts
         with writer_lock(out):
             try:
                 parts.recover()
+                if parts.before is not None and not fresh:
+                    _refuse_difference(out, parts.before.model_dump(mode="json"), asked or {})
                 yield parts
             finally:
                 parts.discard()
@@ -79,7 +82,7 @@ class Parts(Generic[M]):
         """The staging directory; UsageError where none can be made."""
         if self._place is None:
             try:
-                self._place = Path(tempfile.mkdtemp(prefix=_STAGING, dir=self.out))
+                self._place = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.out))
             except OSError as error:
                 raise UsageError(
                     f"{self.out}: expected a directory that can be written to, found: "
@@ -127,7 +130,7 @@ class Parts(Generic[M]):
         """Finish a commit that was broken off, and remove what runs without one have left."""
         for place in _unfinished(self.out):
             self._move(place)
-        for place in self.out.glob(f"{_STAGING}*"):
+        for place in self.out.glob(f"{STAGING}*"):
             shutil.rmtree(place, ignore_errors=True)
         with suppress(UsageError):
             self.before = self.kind.read(self.out)
@@ -160,8 +163,11 @@ class Parts(Generic[M]):
         """Remove parts that the manifest does not name, and files that were never complete."""
         for name in self._names():
             file = f"{self.kind.folder}/{name}".lstrip("/")
-            if file not in named and (self.kind.number(name) >= 0 or _is_temporary(name)):
+            if self.kind.number(name) >= 0 and file not in named:
                 (self.out / file).unlink(missing_ok=True)
+        for folder in {self.out, self.out / self.kind.folder}:
+            for path in folder.glob(".*.tmp"):
+                path.unlink(missing_ok=True)
 
     def _names(self) -> list[str]:
         folder = self.out / self.kind.folder
@@ -198,7 +204,7 @@ def check_out(out: Path, kind: Kind[Any], *, fresh: bool = False) -> None:
 
 def _unfinished(out: Path) -> list[Path]:
     """The staging directories of commits that were broken off."""
-    return sorted(p for p in out.glob(f"{_STAGING}*") if (p / MANIFEST).exists())
+    return sorted(p for p in out.glob(f"{STAGING}*") if (p / MANIFEST).exists())
 
 
 def _is_own(out: Path, name: str, kind: Kind[Any]) -> bool:
@@ -211,18 +217,27 @@ def _is_own(out: Path, name: str, kind: Kind[Any]) -> bool:
         return all(kind.number(n) >= 0 or _is_temporary(n) for n in names)
     known = (MANIFEST, LOCK_FILE, *kind.fixed)
     part = not kind.folder and kind.number(name) >= 0
-    return name in known or name.startswith(_STAGING) or _is_temporary(name) or part
+    return name in known or name.startswith(STAGING) or _is_temporary(name) or part
+
+
+def _refuse_difference(out: Path, before: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    for name, wanted in asked.items():
+        found = before.get(name)
+        if isinstance(wanted, dict) and isinstance(found, dict):
+            _refuse_difference(out, found, wanted)
+        elif found != wanted:
+            raise UsageError(
+                f"{out}: expected {name} as in the run before, {found!r}, found {wanted!r}; "
+                "name another directory, or --fresh"
+            )
 
 
 def _was_ours(out: Path, kind: Kind[Any], other: Collection[str]) -> bool:
     """Whether a manifest was written by this tool, in whatever version or state."""
-    try:
-        value = parse_json((out / MANIFEST).read_bytes())
-    except OSError:
-        return False
+    value = stated(out)
     if isinstance(value, dict):
         return bool(value.get(kind.mark[0]) == kind.mark[1])
-    return isinstance(value, Absent) and not other
+    return value is Absent.UNREADABLE and not other
 
 
 def _is_temporary(name: str) -> bool:

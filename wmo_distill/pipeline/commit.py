@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wmo_distill.errors import DistillError
-from wmo_distill.files import file_sha256
+from wmo_distill.outputs.faults import damage
 from wmo_distill.outputs.parts import Parts
 from wmo_distill.pipeline.batch import copy_rows
 from wmo_distill.pipeline.dataset import CELLS_OPTION, Dataset
@@ -103,10 +103,9 @@ class _NextParts:
             self.names[part.file] = part.file
             self.kept.append(part)
             return part
-        file = self._files.out / part.file
         if self._rows.get(part.file):
-            _check_unchanged(part, file)
-        return self._rewritten(part, file)
+            _check_unchanged(self._files.out, part)
+        return self._rewritten(part, self._files.out / part.file)
 
     def keep_new(self, part: PartInfo) -> None:
         file = self._files.place / part.file.rpartition("/")[2]
@@ -144,14 +143,12 @@ class _NextParts:
         return self.kept[-1]
 
 
-def _check_unchanged(part: PartInfo, file: Path) -> None:
+def _check_unchanged(out: Path, part: PartInfo) -> None:
     """Rows that are copied get a new hash, which must not make damage look sound."""
-    sha256, _ = file_sha256(file)
-    if sha256 != part.sha256:
+    for fault in damage(out, part):
         raise DistillError(
-            f"{file}: expected SHA-256 {part.sha256[:16]}… as the manifest says, found "
-            f"{sha256[:16]}…; the dataset was left as it was; restore the file, or build again "
-            "with --fresh"
+            f"{out / str(fault)}; the dataset was left as it was; restore the file, or build "
+            "again with --fresh"
         )
 
 

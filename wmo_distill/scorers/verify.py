@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from wmo_distill.outputs.faults import Fault, damage, differences, first_faults, stray_files
-from wmo_distill.outputs.manifest import MANIFEST, PartFile
+from wmo_distill.outputs.faults import Fault, differences
+from wmo_distill.outputs.manifest import PartFile
 from wmo_distill.scorers.cache import SCORE_SCHEMA, SCORES
 from wmo_distill.shards.faults import row_groups
 
@@ -15,12 +15,8 @@ from wmo_distill.shards.faults import row_groups
 def verify_scores(cache: Path | str) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against."""
     cache = Path(cache)
-    manifest = SCORES.read(cache, sealed=False)
-    faults: list[Fault] = []
-    for part in manifest.parts:
-        faults += damage(cache, part) or first_faults(part.file, _row_faults(cache, part))
-    faults += stray_files(cache, SCORES.folder, [MANIFEST, *manifest.files()])
-    return [*faults, *SCORES.seal_faults(cache)]
+    parts = SCORES.read(cache, sealed=False).parts
+    return list(SCORES.faults(cache, parts, lambda part: _row_faults(cache, part)))
 
 
 def _row_faults(cache: Path, part: PartFile) -> Iterator[Fault]:

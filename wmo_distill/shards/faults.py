@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wmo_distill.outputs.faults import Fault, damage, differences
+from wmo_distill.outputs.faults import Fault, differences
 from wmo_distill.shards.decode import SpanColumns, plain_list, record_of
 from wmo_distill.shards.digest import MODULUS, row_digest
 from wmo_distill.shards.encode import stored_ids
@@ -44,9 +44,6 @@ class Seen:
 
 
 def part_faults(out: Path, part: PartInfo, rules: Rules, seen: Seen) -> Iterator[Fault]:
-    yield from damage(out, part)
-    if not (out / part.file).is_file():
-        return
     real = _RowSums()
     for group, table in enumerate(row_groups(out, part.file, SCHEMA)):
         if isinstance(table, Fault):

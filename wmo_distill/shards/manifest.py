@@ -131,11 +131,7 @@ class Manifest(AnyManifest):
     dataset_hash: str
 
     def files(self) -> list[str]:
-        return [*(part.file for part in self.parts), LEDGER_FILE]
-
-    def part_paths(self, out: Path) -> list[Path]:
-        """The files of the parts, in order."""
-        return [out / part.file for part in self.parts]
+        return [part.file for part in self.parts]
 
 
 DATASET = Kind(
@@ -160,11 +156,6 @@ def dataset_hash(parts: Iterable[PartInfo]) -> str:
     return hashlib.sha256(f"{SCHEMA_VERSION} {rows} {total % 2**256:064x}".encode()).hexdigest()
 
 
-def write_manifest(out: Path, manifest: Manifest) -> None:
-    """Put the manifest in its place, whole, with a seal over all that it says."""
-    DATASET.write(out, manifest)
-
-
-def read_manifest(out: Path, *, sealed: bool = True) -> Manifest:
+def read_manifest(out: Path) -> Manifest:
     """The manifest of a dataset; UsageError where there is none that this version can read."""
-    return DATASET.read(out, sealed=sealed)
+    return DATASET.read(out)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from wmo_distill.errors import UsageError
-from wmo_distill.outputs.faults import Fault, differences, first_faults, stray_files
+from wmo_distill.outputs.faults import Fault, differences, first_faults
 from wmo_distill.outputs.manifest import MANIFEST
 from wmo_distill.shards.faults import Seen, part_faults
 from wmo_distill.shards.invariants import Rules
@@ -21,12 +21,10 @@ from wmo_distill.shards.manifest import (
     Manifest,
     Totals,
     dataset_hash,
-    read_manifest,
 )
 from wmo_distill.shards.schema import (
     LEDGER_FILE,
     LEDGER_SCHEMA,
-    PARTS_DIR,
     SCHEMA_VERSION,
     Outcome,
 )
@@ -38,19 +36,18 @@ def verify(out: Path | str) -> list[Fault]:
     Reads every part once, a row group at a time.
     """
     out = Path(out)
-    manifest = read_manifest(out, sealed=False)
+    manifest = DATASET.read(out, sealed=False)
     seen = Seen()
-    faults: list[Fault] = []
     rules = _rules(out, manifest)
-    for part in manifest.parts:
-        faults += first_faults(part.file, part_faults(out, part, rules, seen))
-    faults += stray_files(out, PARTS_DIR, {part.file for part in manifest.parts})
+    faults = list(
+        DATASET.faults(out, manifest.parts, lambda part: part_faults(out, part, rules, seen))
+    )
     # A part that is not there is one fault, not one for each of its rows and each total.
     missing = {part.file for part in manifest.parts if not (out / part.file).is_file()}
     faults += first_faults(LEDGER_FILE, _ledger_faults(out, manifest, seen, missing))
     if not missing:
         faults += _manifest_faults(manifest, seen)
-    return [*faults, *DATASET.seal_faults(out)]
+    return faults
 
 
 def _rules(out: Path, manifest: Manifest) -> Rules:
