@@ -131,9 +131,9 @@ def score_datums(
             for _, _, future in waiting:
                 future.cancel()
             scorer.close()
+            run.parts.close()  # what was answered is kept
             raise
-        finally:
-            run.parts.close()
+        run.parts.close()
     return ScoreSummary(
         teacher=teacher,
         sequences=missing.cached + run.requests,
