@@ -23,6 +23,8 @@ _T = TypeVar("_T")
 
 # Faults of network file systems and of interrupted calls, which a second try often does not meet.
 _TRANSIENT = {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY}
+# The answers of file systems that cannot sync a directory.
+_NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -173,8 +175,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
-        with open(temporary, "rb+") as written:
-            os.fsync(written.fileno())
+        sync_file(temporary)
         os.replace(temporary, path)
         sync_directory(path.parent)
     finally:
@@ -187,16 +188,20 @@ def file_sha256(path: Path) -> tuple[str, int]:
         return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
 
 
+def sync_file(path: Path) -> None:
+    """Make what was written to a file durable."""
+    with open(path, "rb+") as written:
+        os.fsync(written.fileno())
+
+
 def sync_directory(path: Path) -> None:
-    """Make a rename in this directory durable, where the system can."""
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
+    """Make a rename in this directory durable, where the file system can."""
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
-    except OSError:
-        pass
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
     finally:
         os.close(fd)
 

@@ -11,8 +11,9 @@ import pytest
 from tests.exporters.rows import datum_row
 from wmo_distill.datums.dataset import DatumRow
 from wmo_distill.exporters.areal import TARGETS, areal_trajectories
-from wmo_distill.exporters.files import RowFiles
+from wmo_distill.exporters.files import EXPORT, RowFiles
 from wmo_distill.exporters.target import Place, Refusal
+from wmo_distill.outputs.parts import writing
 
 RL, SFT = TARGETS
 
@@ -22,10 +23,11 @@ def written(tmp_path: Path) -> Any:
     """Rows as they come back from the file."""
 
     def write(rows: list[tuple[DatumRow, Place]], target: Any = RL) -> list[dict[str, Any]]:
-        with RowFiles(tmp_path, target.schema, []) as files:
-            for row, place in rows:
-                files.add(target.convert(row, place), row.datum.token_ids.size)
-        table = pa.concat_tables([pq.read_table(tmp_path / name) for name in files.names])
+        with writing(tmp_path, EXPORT) as parts:
+            with RowFiles(parts, target.schema) as files:
+                for row, place in rows:
+                    files.add(target.convert(row, place), row.datum.token_ids.size)
+            table = pa.concat_tables([pq.read_table(parts.place / p.file) for p in parts.parts])
         assert table.schema.names == target.schema.names
         return table.to_pylist()
 

@@ -9,16 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from tests import sealed
 from tests.proof.chats import chat, dataset, record
 from tests.proof.lm import LanguageModel
 from wmo_distill.cli.app import app
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
-from wmo_distill.errors import UsageError
+from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.exporters.registry import TARGETS
 from wmo_distill.exporters.run import ExportSummary, export_datums
 from wmo_distill.exporters.target import Refusal
+from wmo_distill.exporters.verify import verify_export
 from wmo_distill.records import Sampling
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.scorer import Score
@@ -79,7 +81,7 @@ def test_what_cannot_be_is_told_before_work(datums: Path, tmp_path: Path) -> Non
         export_datums(datums.parent / "shards", tmp_path / "x", "slime")
     (tmp_path / "y").mkdir()
     (tmp_path / "y/file").write_text("")
-    with pytest.raises(UsageError, match="found something else"):
+    with pytest.raises(UsageError, match="found other files"):
         export_datums(datums, tmp_path / "y", "slime")
     assert not (tmp_path / "x").exists()
 
@@ -97,7 +99,7 @@ def test_a_failure_leaves_the_earlier_export(
         return b"{}\n"
 
     monkeypatch.setattr("wmo_distill.exporters.files.json_line", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DistillError, match=r"disk full; .* was left as it was"):
         export_datums(datums, tmp_path / "x", "slime")
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == sorted(
         [*before.files, "manifest.json"]
@@ -167,3 +169,18 @@ def test_another_target_is_not_replaced_unasked(datums: Path, tmp_path: Path) ->
     with pytest.raises(UsageError, match=r"expected target as .*'slime', found 'verl'.*--fresh"):
         export_datums(datums, tmp_path / "x", "verl")
     export_datums(datums, tmp_path / "x", "verl", fresh=True)
+
+
+@pytest.mark.parametrize("to", ["slime", "trl-sft"])
+def test_rows_are_counted_again(datums: Path, tmp_path: Path, to: str) -> None:
+    export_datums(datums, tmp_path / "x", to)
+    assert verify_export(tmp_path / "x") == []
+    value = sealed.read(tmp_path / "x")
+    value["parts"][0]["rows"] += 1
+    sealed.write(tmp_path / "x", value)
+    first, second = map(str, verify_export(tmp_path / "x"))
+    assert first.startswith("manifest.json: expected rows of all parts, ")
+    assert second.startswith(f"{value['parts'][0]['file']}: expected rows as in the manifest, ")
+    done = CliRunner().invoke(app, ["verify", str(tmp_path / "x")])
+    assert done.exit_code == 1
+    assert "export again with --fresh" in done.stderr

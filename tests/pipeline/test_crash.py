@@ -17,7 +17,7 @@ from pipeline_readers import interrupted
 from pipeline_trials import make_job, make_trial, snapshot, touch
 
 from wmo_distill.errors import DistillError, UsageError
-from wmo_distill.pipeline import staging as staging_module
+from wmo_distill.outputs import parts as parts_module
 from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.trial import read_found
@@ -52,7 +52,7 @@ def crash_at(n: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "replace", step("replace"))
     monkeypatch.setattr(os, "unlink", step("unlink"))
-    monkeypatch.setattr(staging_module.shutil, "rmtree", rmtree)
+    monkeypatch.setattr(parts_module.shutil, "rmtree", rmtree)
     return done
 
 
@@ -130,7 +130,7 @@ def test_a_killed_build_leaves_no_lock_and_a_second_build_is_refused(
     out = tmp_path / "out"
     process = script(out, job, "waiting", workers)
     wait_for((job / "waiting").exists)
-    with pytest.raises(UsageError, match="other build"):
+    with pytest.raises(UsageError, match="no other run"):
         build([job], out)
     assert process.poll() is None  # it was refused, not kept waiting
     process.kill()

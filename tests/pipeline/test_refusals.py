@@ -9,6 +9,7 @@ import pytest
 from pipeline_datasets import balanced, rows
 from pipeline_trials import make_job, snapshot, touch
 
+from tests import sealed
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline.build import build
@@ -119,12 +120,12 @@ def test_a_manifest_that_does_not_fit_is_told(
     make_job(tmp_path / "jobs/a", "t1")
     out = tmp_path / "out"
     build([tmp_path / "jobs"], out)
-    manifest = json.loads((out / "manifest.json").read_text())
+    manifest = sealed.read(out)
     place = manifest
     for key in where[:-1]:
         place = place[key]
     place[where[-1]] = value
-    (out / "manifest.json").write_text(json.dumps(manifest))
+    sealed.write(out, manifest)
     with pytest.raises(UsageError, match=message) as told:
         build([tmp_path / "jobs"], out)
     assert "--fresh" in str(told.value)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.proof.lm import LanguageModel
 from wmo_distill.records import LogprobMode, Sampling, StopReason, TrialRecord
-from wmo_distill.shards.manifest import LedgerInfo, LedgerTotals, Manifest, write_manifest
+from wmo_distill.shards.manifest import DATASET, LedgerInfo, LedgerTotals, Manifest
 from wmo_distill.shards.writer import PartWriter
 from wmo_distill.tokens import TokenSpan
 
@@ -77,7 +77,7 @@ def dataset(out: Path, records: list[TrialRecord]) -> Path:
     with PartWriter(out / "parts/part-00000.parquet") as part:
         for one in records:
             part.write(one)
-    write_manifest(
+    DATASET.write(
         out,
         Manifest(
             parent="/",

@@ -236,11 +236,13 @@ def test_a_cache_survives_another_build(datums: Path, tmp_path: Path) -> None:
 def test_what_is_no_cache_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").write_text("")
-    with pytest.raises(UsageError, match="found something else"):
+    with pytest.raises(UsageError, match="found other files"):
         ScoreCache(tmp_path / "other")
-    (tmp_path / "other/scores-00000.parquet").write_bytes(b"PAR1")
-    with pytest.raises(UsageError, match="expected a part of scores"):
-        ScoreCache(tmp_path / "other")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/scores-00000.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match="found other files"):  # paid for, whatever became of it
+        ScoreCache(tmp_path / "parts").add("t", [("x" * 32, Score(np.array([np.nan, -1.0])), 0)])
+    assert (tmp_path / "parts/scores-00000.parquet").exists()
 
 
 def test_headers_that_drip_do_not_hold_a_call() -> None:

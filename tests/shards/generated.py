@@ -28,12 +28,12 @@ from wmo_distill.records import (
 )
 from wmo_distill.shards.ledger import ledger_info
 from wmo_distill.shards.manifest import (
+    DATASET,
     LedgerTotals,
     Manifest,
     PartInfo,
     Totals,
     dataset_hash,
-    write_manifest,
 )
 from wmo_distill.shards.schema import LEDGER_FILE, LEDGER_SCHEMA, PARTS_DIR
 from wmo_distill.shards.writer import PartWriter
@@ -272,5 +272,5 @@ def write_dataset(
         ),
         dataset_hash=dataset_hash(infos),
     )
-    write_manifest(out, manifest)
+    DATASET.write(out, manifest)
     return manifest

@@ -7,7 +7,7 @@ import pytest
 
 from wmo_distill.errors import UsageError
 from wmo_distill.records import TrialRecord
-from wmo_distill.shards.manifest import Totals, dataset_hash, read_manifest, write_manifest
+from wmo_distill.shards.manifest import DATASET, Totals, dataset_hash, read_manifest
 
 from .generated import lawful, long_chat, write_dataset
 
@@ -16,7 +16,7 @@ def test_round_trip(tmp_path: Path) -> None:
     manifest = write_dataset(tmp_path, [[lawful("a"), lawful("b")], [lawful("é")]])
     assert read_manifest(tmp_path) == manifest
     before = (tmp_path / "manifest.json").read_bytes()
-    write_manifest(tmp_path, read_manifest(tmp_path))
+    DATASET.write(tmp_path, read_manifest(tmp_path))
     assert (tmp_path / "manifest.json").read_bytes() == before
     assert manifest.part_paths(tmp_path) == sorted((tmp_path / "parts").iterdir())
 
@@ -50,8 +50,8 @@ def test_totals_add_up() -> None:
 
 
 FAULTS = [
-    (None, "found no such file"),
-    (b"", "expected JSON, found 0 bytes"),
+    (None, "found: No such file"),
+    (b"", "expected JSON, found bytes that are none"),
     (b'{"tool": ', "expected JSON"),
     (b"\xff\xfe{}", "expected JSON"),
     (b"[]", "found a file of something else"),
@@ -75,8 +75,8 @@ def test_what_a_reader_is_told(tmp_path: Path, data: bytes | None, message: str)
 
 
 def test_an_unfinished_build_is_called_one(tmp_path: Path) -> None:
-    (tmp_path / "parts").mkdir()
-    with pytest.raises(UsageError, match="an unfinished build"):
+    (tmp_path / ".staging-1").mkdir()
+    with pytest.raises(UsageError, match="what an unfinished run left"):
         read_manifest(tmp_path)
 
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from wmo_distill.errors import UsageError
-from wmo_distill.shards import faults
-from wmo_distill.shards.faults import Fault
+from wmo_distill.outputs import faults
+from wmo_distill.outputs.faults import Fault
 from wmo_distill.shards.schema import LEDGER_SCHEMA
 from wmo_distill.shards.verify import verify
 from wmo_distill.shards.writer import parquet_writer
@@ -48,7 +48,7 @@ def test_a_part_that_is_no_part(out: Path, data: bytes) -> None:
 def test_a_part_that_is_gone(out: Path) -> None:
     (out / PART).unlink()
     (fault,) = verify(out)
-    assert (fault.file, fault.expected) == (PART, "a readable Parquet file")
+    assert (fault.file, fault.expected) == (PART, "a readable file")
 
 
 def test_a_part_with_bytes_flipped_anywhere(out: Path) -> None:

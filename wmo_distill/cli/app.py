@@ -39,7 +39,7 @@ for command, summary in (
     (score, "A teacher's log-probabilities of training sequences."),
     (check_logprobs, "Do recorded log-probabilities belong to this model?"),
     (export, "Write training sequences in a trainer's form."),
-    (verify, "Check every file, count and row of a dataset or its datums."),
+    (verify, "Check every file, count and row of what was written."),
 ):
     app.command(short_help=summary)(flagged(command))
 

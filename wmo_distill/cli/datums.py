@@ -7,6 +7,7 @@ import typer
 
 from wmo_distill.cli.flags import Dataset
 from wmo_distill.cli.output import Printing, Progress
+from wmo_distill.cli.scoring import opened
 from wmo_distill.datums.options import DatumOptions
 
 
@@ -32,10 +33,9 @@ def datums(
     """Turn the records of a dataset into training sequences, each sampled token trained once."""
     from wmo_distill.datums.shards import build_datum_shards
     from wmo_distill.report.datums import render_datum_summary
-    from wmo_distill.scorers.cache import ScoreCache
 
-    cache = None if scores is None else ScoreCache(scores)
-    again = None if rescored_cache is None else ScoreCache(rescored_cache)
+    cache = None if scores is None else opened(scores)
+    again = None if rescored_cache is None else opened(rescored_cache)
     with Progress("records", quiet=printing.quiet) as progress:
         summary = build_datum_shards(
             source, out, options, scores=cache, rescored=again, progress=progress

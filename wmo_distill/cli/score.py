@@ -7,7 +7,7 @@ import typer
 
 from wmo_distill.cli.flags import Datums
 from wmo_distill.cli.output import Printing, Progress, put
-from wmo_distill.cli.scoring import Server, scorer_of
+from wmo_distill.cli.scoring import Server, opened, scorer_of
 from wmo_distill.operation import Options, option
 from wmo_distill.scorers.options import ScoreOptions
 
@@ -46,7 +46,6 @@ def score(
     from wmo_distill.errors import UsageError
     from wmo_distill.report.scores import render_plan, render_scores
     from wmo_distill.scorers import exchange, run
-    from wmo_distill.scorers.cache import ScoreCache
 
     name = teacher or server.model
     if name is None:
@@ -59,7 +58,7 @@ def score(
             f"found {found}; name one way to get scores"
         )
     run.refuse_other_tokenizer(datums, server.tokenizer)
-    kept, top_k = ScoreCache(cache), options.top_k
+    kept, top_k = opened(cache), options.top_k
     if ways.dry_run:
         plan = run.plan_scores(datums, kept, name, top_k=top_k, price=ways.price)
         printing.put(plan, lambda: render_plan(name, plan))

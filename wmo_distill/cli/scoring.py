@@ -2,11 +2,15 @@
 
 import os
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmo_distill.cli.output import say
 from wmo_distill.operation import Options, option
+from wmo_distill.report.tables import printable
 
 if TYPE_CHECKING:
+    from wmo_distill.scorers.cache import ScoreCache
     from wmo_distill.scorers.scorer import Scorer
 
 
@@ -17,6 +21,16 @@ class Kind(StrEnum):
     SGLANG = "sglang"
     ECHO = "echo"
     TINKER = "tinker"
+
+
+def opened(cache: Path) -> "ScoreCache":
+    """A score cache; each damaged part is reported."""
+    from wmo_distill.scorers.cache import ScoreCache
+
+    kept = ScoreCache(cache)
+    for fault in kept.faults:
+        say(printable(f"{cache / str(fault)}; the part is not used: restore it, or remove it"))
+    return kept
 
 
 class Server(Options):

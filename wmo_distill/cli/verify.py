@@ -1,4 +1,4 @@
-"""`wmo-distill verify`: does a dataset, or what was made of it, keep the laws of its format?"""
+"""`wmo-distill verify`: is a dataset, or what was made of it, as it was written?"""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,30 +10,43 @@ from wmo_distill.report.tables import printable
 
 
 def verify(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="What `build` or `datums` wrote.")],
+    out: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", help="What `build`, `datums`, `export` or `score` wrote."),
+    ],
     printing: Json,
 ) -> None:
-    """Check every file, count and row of a dataset or its datums; exit with 1 at any fault."""
+    """Check every file, count and row of a dataset, datums, an export or a score cache.
+
+    Exit with 1 at any fault.
+    """
     import json
     from dataclasses import asdict
 
-    from wmo_distill.datums.manifest import KIND
+    from wmo_distill.datums.manifest import DATUMS
     from wmo_distill.datums.verify import verify_datums
-    from wmo_distill.outputs import kind_of
+    from wmo_distill.exporters.files import EXPORT
+    from wmo_distill.exporters.verify import verify_export
+    from wmo_distill.outputs.manifest import kind_of
+    from wmo_distill.scorers.cache import SCORES
+    from wmo_distill.scorers.verify import verify_scores
+    from wmo_distill.shards.manifest import DATASET
     from wmo_distill.shards.verify import verify as verify_dataset
 
-    of_datums = kind_of(out) == KIND
-    faults = verify_datums(out) if of_datums else verify_dataset(out)
+    checks = {
+        DATUMS.mark[1]: (verify_datums, DATUMS.again),
+        EXPORT.mark[1]: (verify_export, EXPORT.again),
+        SCORES.mark[1]: (verify_scores, SCORES.again),
+    }
+    check, again = checks.get(kind_of(out) or "", (verify_dataset, DATASET.again))
+    faults = check(out)
     if printing.as_json:
         put(json.dumps([asdict(fault) for fault in faults], indent=2))
     else:
         for fault in faults:
             put(printable(str(fault)))
     if faults:
-        say(
-            f"{printable(str(out))}: {len(faults)} faults; restore the files, or "
-            f"{'make the datums' if of_datums else 'build the dataset'} again with --fresh"
-        )
+        say(f"{printable(str(out))}: {len(faults)} faults; restore the files, or {again}")
         raise typer.Exit(1)
     if not printing.as_json:
         put(f"{printable(str(out))}: no fault")

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from wmo_distill.datums.groups import COLUMNS, EpisodeGroup, episode_groups
-from wmo_distill.datums.manifest import KIND, DatumManifest, DatumSummary
+from wmo_distill.datums.manifest import DATUMS, DatumManifest, DatumSummary
 from wmo_distill.datums.options import DatumOptions, RewardOf
 from wmo_distill.datums.stream import Funnel, iter_rows
 from wmo_distill.datums.teacher import Rescorer, Scores, Teacher
 from wmo_distill.datums.writer import DatumWriter
 from wmo_distill.errors import UsageError
-from wmo_distill.outputs import earlier_files, next_number, replace_manifest
+from wmo_distill.outputs.parts import writing
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.scan import scan
 
@@ -42,34 +42,34 @@ def build_datum_shards(
             "it alters the sum of a step's reward and those after it alone"
         )
     manifest = read_manifest(source)
-    told_options = options.recorded()
-    old = earlier_files(out, KIND, "parts", {"options": told_options}, fresh=options.fresh)
-    tasks, groups = dataset_groups(source, options)
-    _refuse_unknown_tasks(options, tasks)
-    teacher = _teacher(options, scores)
-    rescorer = _rescorer(options, rescored)
-    if teacher is not None and options.center:
-        # The mean that centring takes off is known when every advantage has been seen once.
-        for _ in iter_rows(source, options, groups, Funnel(), teacher):
-            pass
-        assert scores is not None
-        teacher = Teacher(scores, options, shift=teacher.sums.mean or 0.0)
-    funnel = Funnel()
-    with DatumWriter(out, next_number(old)) as writer:
-        made = iter_rows(source, options, groups, funnel, teacher, rescorer)
-        for number, rows in enumerate(made):
-            writer.add(rows)
-            if progress is not None:
-                progress(number + 1, len(groups))
-    summary = funnel.summary(writer.names, teacher, rescorer)
-    told = DatumManifest(
-        source=manifest.dataset_hash,
-        options=options,
-        parts=writer.names,
-        sha256=writer.sha256,
-        summary=summary,
-    )
-    replace_manifest(out, told.model_dump(mode="json"), old)
+    asked = {"options": options.recorded()}
+    with writing(out, DATUMS, fresh=options.fresh, asked=asked) as parts:
+        tasks, groups = dataset_groups(source, options)
+        _refuse_unknown_tasks(options, tasks)
+        teacher = _teacher(options, scores)
+        rescorer = _rescorer(options, rescored)
+        if teacher is not None and options.center:
+            # The mean that centring takes off is known when every advantage has been seen once.
+            for _ in iter_rows(source, options, groups, Funnel(), teacher):
+                pass
+            assert scores is not None
+            teacher = Teacher(scores, options, shift=teacher.sums.mean or 0.0)
+        funnel = Funnel()
+        with DatumWriter(parts) as writer:
+            made = iter_rows(source, options, groups, funnel, teacher, rescorer)
+            for number, rows in enumerate(made):
+                writer.add(rows)
+                if progress is not None:
+                    progress(number + 1, len(groups))
+        summary = funnel.summary([part.file for part in parts.parts], teacher, rescorer)
+        parts.commit(
+            DatumManifest(
+                source=manifest.dataset_hash,
+                options=options,
+                parts=parts.parts,
+                summary=summary,
+            )
+        )
     return summary
 
 

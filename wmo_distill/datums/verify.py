@@ -11,19 +11,13 @@ import pyarrow.compute as pc
 
 from wmo_distill.datums.dataset import DatumRow, rows_of
 from wmo_distill.datums.datum import Account, TrainDatum
-from wmo_distill.datums.manifest import PARTS_DIR, DatumManifest, read_datum_manifest
+from wmo_distill.datums.manifest import DATUMS, PARTS_DIR
 from wmo_distill.datums.options import Baseline, DatumOptions, RewardOf
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN, datum_id
-from wmo_distill.files import file_sha256
-from wmo_distill.outputs import MANIFEST
+from wmo_distill.outputs.faults import Fault, differences, first_faults
+from wmo_distill.outputs.manifest import MANIFEST, PartFile
 from wmo_distill.predicates import is_measured
-from wmo_distill.shards.faults import (
-    Fault,
-    differences,
-    first_faults,
-    row_groups,
-    stray_files,
-)
+from wmo_distill.shards.faults import row_groups
 from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 _SUMS = ("datums", "loss_tokens", "context_tokens", "breaks", "with_routed_experts")
@@ -47,14 +41,13 @@ def verify_datums(datums: Path | str) -> list[Fault]:
     Reads every part once, a row group at a time.
     """
     datums = Path(datums)
-    manifest = read_datum_manifest(datums)
-    faults: list[Fault] = []
-    seen = _Seen()
-    for name in manifest.parts:
-        faults += first_faults(name, _part_faults(datums, name, manifest, seen))
-    faults += stray_files(datums, PARTS_DIR, manifest.parts)
+    manifest = DATUMS.read(datums, sealed=False)
+    seen, options = _Seen(), manifest.options
+    faults = list(
+        DATUMS.faults(datums, manifest.parts, lambda p: _part_faults(datums, p, options, seen))
+    )
     # A part that is not there is one fault, not one for each sum.
-    if all((datums / name).is_file() for name in manifest.parts):
+    if all(path.is_file() for path in manifest.part_paths(datums)):
         told, found = manifest.summary.stats, seen.account.stats()
         sums = [
             (f"{name}, from the rows,", getattr(found, name), getattr(told, name)) for name in _SUMS
@@ -71,24 +64,21 @@ def _fragment_faults(seen: _Seen) -> Iterator[Fault]:
             yield Fault(PARTS_DIR, None, f"{told} fragments of {episode}", str(found[episode]))
 
 
-def _part_faults(datums: Path, name: str, manifest: DatumManifest, seen: _Seen) -> Iterator[Fault]:
-    try:
-        sha256, _ = file_sha256(datums / name)
-    except OSError as error:
-        yield Fault(name, None, "a readable Parquet file", str(error))
-        return
-    yield from differences(name, [("SHA-256", manifest.sha256.get(name), sha256)])
+def _part_faults(
+    datums: Path, part: PartFile, options: DatumOptions, seen: _Seen
+) -> Iterator[Fault]:
     rows = 0
-    for group, table in enumerate(row_groups(datums, name, DATUM_SCHEMA)):
+    for group, table in enumerate(row_groups(datums, part.file, DATUM_SCHEMA)):
         if isinstance(table, Fault):
             yield table
             return
         if not table.num_rows:
-            yield Fault(name, rows, "no row group without rows", f"group {group}")
+            yield Fault(part.file, rows, "no row group without rows", f"group {group}")
         for batch in table.to_batches():
-            for at, expected, found in _batch_breaches(batch, manifest.options, seen):
-                yield Fault(name, rows + at, expected, found)
+            for at, expected, found in _batch_breaches(batch, options, seen):
+                yield Fault(part.file, rows + at, expected, found)
             rows += batch.num_rows
+    yield from differences(part.file, [("rows as in the manifest,", part.rows, rows)])
 
 
 def _batch_breaches(

@@ -1,15 +1,13 @@
-"""Writes rows into numbered parts of bounded size, each of which appears whole."""
+"""Writes rows into numbered parts of bounded size."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 
 import pyarrow.parquet as pq
 
-from wmo_distill.datums.manifest import PARTS_DIR
+from wmo_distill.datums.manifest import DatumManifest
 from wmo_distill.datums.table import DATUM_SCHEMA, Row, datum_table
-from wmo_distill.files import file_sha256, whole_file
+from wmo_distill.outputs.parts import Parts
 from wmo_distill.shards.writer import parquet_writer
 
 GROUP_TOKENS = 1_000_000
@@ -19,23 +17,18 @@ PART_TOKENS = 64_000_000
 class DatumWriter:
     """Row groups of at most `GROUP_TOKENS` or one row, parts of about `PART_TOKENS`.
 
-    A row group is compressed by a thread while the next one is gathered. What an unfinished build
-    has written is taken away again.
+    A row group is compressed by a thread while the next one is gathered.
     """
 
-    def __init__(self, out: Path, number: int) -> None:
-        self._out, self._number = out, number
+    def __init__(self, parts: Parts[DatumManifest]) -> None:
+        self._parts = parts
         self._waiting: list[Row] = []
-        self._waiting_tokens = self._part_tokens = 0
+        self._waiting_tokens = self._part_tokens = self._part_rows = 0
         self._writer: pq.ParquetWriter | None = None
-        self._file = ExitStack()
         self._thread = ThreadPoolExecutor(1)
         self._written: Future[None] | None = None
-        self.names: list[str] = []
-        self.sha256: dict[str, str] = {}
 
     def __enter__(self) -> "DatumWriter":
-        (self._out / PARTS_DIR).mkdir(parents=True, exist_ok=True)
         return self
 
     def add(self, rows: list[Row]) -> None:
@@ -52,26 +45,20 @@ class DatumWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._thread:
-            try:
-                if error is None:
-                    self._flush()
-                    if not self.names:
-                        self._open()
-                    self._finish()
-                    return
-            except BaseException:
-                self._abandon()
-                raise
-            self._abandon()
+        try:
+            if error is None:
+                self._flush()
+                if not self._parts.parts:
+                    self._open()
+                self._finish()
+        finally:
+            self._thread.shutdown()
+            if self._writer is not None:
+                self._writer.close()
 
     def _open(self) -> pq.ParquetWriter:
         if self._writer is None:
-            name = f"{PARTS_DIR}/datums-{self._number:05d}.parquet"
-            self._number += 1
-            temporary = self._file.enter_context(whole_file(self._out / name))
-            self._writer = parquet_writer(temporary, DATUM_SCHEMA)
-            self.names.append(name)
+            self._writer = parquet_writer(self._parts.begin(), DATUM_SCHEMA)
         return self._writer
 
     def _flush(self) -> None:
@@ -85,6 +72,7 @@ class DatumWriter:
             self._open().write_table, table, row_group_size=len(self._waiting)
         )
         self._part_tokens += self._waiting_tokens
+        self._part_rows += len(self._waiting)
         self._waiting, self._waiting_tokens = [], 0
 
     def _settle(self) -> None:
@@ -97,15 +85,5 @@ class DatumWriter:
         self._settle()
         if self._writer is not None:
             self._writer.close()
-            self._file.close()
-            self.sha256[self.names[-1]] = file_sha256(self._out / self.names[-1])[0]
-        self._writer, self._part_tokens = None, 0
-
-    def _abandon(self) -> None:
-        self._thread.shutdown()
-        if self._writer is not None:
-            self._writer.close()
-            error = RuntimeError("the build was not finished")
-            self._file.__exit__(RuntimeError, error, None)
-        for name in self.names:
-            (self._out / name).unlink(missing_ok=True)
+            self._parts.end(self._part_rows)
+        self._writer, self._part_tokens, self._part_rows = None, 0, 0

@@ -1,9 +1,8 @@
-"""Rows into numbered files of bounded size, JSON lines or Parquet, each of which appears whole."""
+"""Rows into numbered files of bounded size, JSON lines or Parquet."""
 
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
@@ -11,30 +10,70 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel
 
-from wmo_distill.files import plain_text, whole_file
-from wmo_distill.outputs import next_number
+from wmo_distill.files import plain_text
+from wmo_distill.outputs.manifest import Kind, OutputManifest
+from wmo_distill.outputs.parts import Parts
 
 KIND = "wmo-distill export"
+SCHEMA_VERSION = 1
 FILE_TOKENS = 64_000_000
 GROUP_TOKENS = 1_000_000
 
 
-class RowFiles:
-    """`data-00000.jsonl` or `.parquet`, numbered on from those of an earlier export."""
+class ExportManifest(OutputManifest):
+    """What an export consists of; written last."""
 
-    def __init__(self, out: Path, schema: pa.Schema | None, old: list[str]) -> None:
-        self._out, self._schema = out, schema
-        self._number = next_number(old)
+    kind: str = KIND
+    schema_version: int = SCHEMA_VERSION
+    source: str
+    """The hash of the dataset that the rows come from."""
+    target: str
+    options: dict[str, Any]
+    summary: dict[str, Any]
+
+
+EXPORT = Kind(
+    noun="an export",
+    command="export",
+    model=ExportManifest,
+    mark=("kind", KIND),
+    version=SCHEMA_VERSION,
+    folder="",
+    stem="data",
+    again="export again with --fresh",
+)
+
+
+def commit(
+    parts: Parts[ExportManifest], source: str, options: dict[str, Any], summary: BaseModel
+) -> None:
+    """Put the files in place, with a manifest."""
+    account = summary.model_dump(mode="json")
+    parts.commit(
+        ExportManifest(
+            source=source,
+            target=account["target"],
+            options=options,
+            parts=parts.parts,
+            summary=account,
+        )
+    )
+
+
+class RowFiles:
+    """`data-00000.jsonl` or `.parquet`, each of about `FILE_TOKENS`."""
+
+    def __init__(self, parts: Parts[ExportManifest], schema: pa.Schema | None) -> None:
+        self._parts, self._schema = parts, schema
         self._stack = ExitStack()
         self._lines: IO[bytes] | None = None
         self._parquet: pq.ParquetWriter | None = None
         self._waiting: list[Mapping[str, Any]] = []
-        self._waiting_tokens = self._file_tokens = 0
-        self.names: list[str] = []
+        self._waiting_tokens = self._file_tokens = self._rows = 0
 
     def __enter__(self) -> "RowFiles":
-        self._out.mkdir(parents=True, exist_ok=True)
         return self
 
     def add(self, row: Mapping[str, Any], tokens: int) -> None:
@@ -43,6 +82,7 @@ class RowFiles:
             self._close()
         self._open()
         self._file_tokens += tokens
+        self._rows += 1
         if self._lines is not None:
             self._lines.write(json_line(row))
             return
@@ -54,16 +94,12 @@ class RowFiles:
     def _open(self) -> None:
         if self._lines is not None or self._parquet is not None:
             return
-        ending = "jsonl" if self._schema is None else "parquet"
-        name = f"data-{self._number:05d}.{ending}"
-        self._number += 1
-        temporary = self._stack.enter_context(whole_file(self._out / name))
         if self._schema is None:
-            self._lines = self._stack.enter_context(temporary.open("wb"))
+            path = self._parts.begin("jsonl")
+            self._lines = self._stack.enter_context(path.open("wb"))
         else:
-            writer = pq.ParquetWriter(temporary, self._schema, compression="zstd")
+            writer = pq.ParquetWriter(self._parts.begin(), self._schema, compression="zstd")
             self._parquet = self._stack.enter_context(writer)
-        self.names.append(name)
 
     def _flush(self) -> None:
         if self._waiting and self._parquet is not None:
@@ -73,8 +109,9 @@ class RowFiles:
     def _close(self) -> None:
         self._flush()
         self._stack.close()
+        self._parts.end(self._rows)
         self._lines = self._parquet = None
-        self._file_tokens = 0
+        self._file_tokens = self._rows = 0
 
     def __exit__(
         self,
@@ -82,13 +119,10 @@ class RowFiles:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None:
-            self._open()
-            self._close()
-            return
-        self._stack.__exit__(kind, error, trace)
-        for name in self.names:
-            (self._out / name).unlink(missing_ok=True)
+        with self._stack:
+            if error is None:
+                self._open()
+                self._close()
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:

@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.datums.options import Graded
 from wmo_distill.errors import UsageError
-from wmo_distill.exporters.files import KIND, RowFiles
+from wmo_distill.exporters.files import EXPORT, RowFiles, commit
 from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.files import Absent, TrialFiles, text_path
-from wmo_distill.outputs import earlier_files, replace_manifest
+from wmo_distill.outputs.parts import writing
 from wmo_distill.predicates import is_measured
-from wmo_distill.shards.manifest import read_manifest, tool_version
+from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.sources.harbor.episodes import (
     EpisodePlace,
@@ -122,47 +122,42 @@ def export_messages(
             f"{manifest.parent}: expected the trials that the dataset was built from, found no "
             "directory; chats are read from their trajectories: put them back there"
         )
-    old = earlier_files(out, KIND, "files", {"target": to}, fresh=options.fresh)
     counts = dict.fromkeys(_COUNTS, 0)
     refused: dict[NoChat, int] = {}
     flags: dict[ChatFlag, int] = {}
-    with RowFiles(out, None, old) as files:
-        for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
-            counts["records"] += 1
-            found = _chats(parent, row, options.only)
-            if isinstance(found, NoChat):
-                refused[found] = refused.get(found, 0) + 1
-                continue
-            counts["exported"] += 1
-            for number, chat in enumerate(found):
-                counts["rows"] += 1
-                counts["replies"] += chat.replies
-                counts["unweighted"] += chat.unweighted
-                counts["parsed"] += chat.parsed
-                counts["with_images"] += chat.images
-                for flag in sorted(chat.flags):
-                    flags[flag] = flags.get(flag, 0) + 1
-                said = {
-                    key: form(chat.messages),
-                    **{k: row[k] for k in _TOLD},
-                    "chat": number,
-                    "replies": chat.replies,
-                    "unweighted": chat.unweighted,
-                    "parsed": chat.parsed,
-                    "images": chat.images,
-                    "flags": sorted(chat.flags),
-                }
-                files.add(said, sum(len(m["content"]) for m in chat.messages) // 4)
-            if progress is not None:
-                progress(counts["records"], manifest.totals.records)
-    summary = MessageSummary(target=to, flags=flags, refused=refused, files=files.names, **counts)
-    written = {
-        "kind": KIND,
-        "tool_version": tool_version(),
-        "source": manifest.dataset_hash,
-        **summary.model_dump(mode="json"),
-    }
-    replace_manifest(out, written, old)
+    with writing(out, EXPORT, fresh=options.fresh, asked={"target": to}) as parts:
+        with RowFiles(parts, None) as files:
+            for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
+                counts["records"] += 1
+                found = _chats(parent, row, options.only)
+                if isinstance(found, NoChat):
+                    refused[found] = refused.get(found, 0) + 1
+                    continue
+                counts["exported"] += 1
+                for number, chat in enumerate(found):
+                    counts["rows"] += 1
+                    counts["replies"] += chat.replies
+                    counts["unweighted"] += chat.unweighted
+                    counts["parsed"] += chat.parsed
+                    counts["with_images"] += chat.images
+                    for flag in sorted(chat.flags):
+                        flags[flag] = flags.get(flag, 0) + 1
+                    said = {
+                        key: form(chat.messages),
+                        **{k: row[k] for k in _TOLD},
+                        "chat": number,
+                        "replies": chat.replies,
+                        "unweighted": chat.unweighted,
+                        "parsed": chat.parsed,
+                        "images": chat.images,
+                        "flags": sorted(chat.flags),
+                    }
+                    files.add(said, sum(len(m["content"]) for m in chat.messages) // 4)
+                if progress is not None:
+                    progress(counts["records"], manifest.totals.records)
+        names = [part.file for part in parts.parts]
+        summary = MessageSummary(target=to, flags=flags, refused=refused, files=names, **counts)
+        commit(parts, manifest.dataset_hash, {"only": options.only}, summary)
     return summary
 
 

@@ -86,7 +86,7 @@ class Clock:
 
 def datums_digest(manifest: DatumManifest) -> str:
     """16 hex digits that differ when any part does."""
-    told = "\n".join(f"{name} {manifest.sha256.get(name, '')}" for name in manifest.parts)
+    told = "\n".join(f"{part.file} {part.sha256}" for part in manifest.parts)
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

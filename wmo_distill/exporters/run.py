@@ -10,13 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.options import RewardOf
-from wmo_distill.exporters.files import KIND, RowFiles
+from wmo_distill.exporters.files import EXPORT, RowFiles, commit
 from wmo_distill.exporters.grouping import GroupCounts, GroupSummary
 from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.exporters.registry import target_named
 from wmo_distill.exporters.target import Place, Refusal, Target, offered
-from wmo_distill.outputs import earlier_files, replace_manifest
-from wmo_distill.shards.manifest import tool_version
+from wmo_distill.outputs.parts import writing
 
 
 class ExportSummary(BaseModel):
@@ -60,26 +59,21 @@ def export_datums(
     options = ExportOptions.of(options, **changes)
     target = target_named(to)
     manifest = read_datum_manifest(datums)
-    old = earlier_files(out, KIND, "files", {"target": target.name}, fresh=options.fresh)
     total = manifest.summary.stats.datums
     counts = _Counts(target)
-    with RowFiles(out, target.schema, old) as files:
-        taught = manifest.options.teacher is not None
-        rows = iter_datums(datums)
-        assume = options.assume_mode
-        for row, place in placed(rows, target, counts, assume_mode=assume, taught=taught):
-            files.add(target.convert(row, place), row.datum.token_ids.size)
-            if progress is not None:
-                progress(counts.datums, total)
-    summary = counts.summary(target, manifest.options.reward, files.names)
-    told = {
-        "kind": KIND,
-        "tool_version": tool_version(),
-        "source": manifest.source,
-        **options.recorded(),
-        **summary.model_dump(mode="json"),
-    }
-    replace_manifest(out, told, old)
+    with writing(out, EXPORT, fresh=options.fresh, asked={"target": target.name}) as parts:
+        with RowFiles(parts, target.schema) as files:
+            taught = manifest.options.teacher is not None
+            rows = iter_datums(datums)
+            for row, place in placed(
+                rows, target, counts, assume_mode=options.assume_mode, taught=taught
+            ):
+                files.add(target.convert(row, place), row.datum.token_ids.size)
+                if progress is not None:
+                    progress(counts.datums, total)
+        names = [part.file for part in parts.parts]
+        summary = counts.summary(target, manifest.options.reward, names)
+        commit(parts, manifest.source, options.recorded(), summary)
     return summary
 
 

@@ -2,28 +2,27 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from wmo_distill.engines.local import usable_cores
-from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.errors import UsageError
 from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
+from wmo_distill.outputs.parts import Parts, check_out, writing
 from wmo_distill.pipeline.batch import Reader, Work
 from wmo_distill.pipeline.cells import load_cells
-from wmo_distill.pipeline.commit import Origin, stage
+from wmo_distill.pipeline.commit import Origin, commit
 from wmo_distill.pipeline.comparison import roster_of
-from wmo_distill.pipeline.dataset import Dataset, check_out, open_dataset, parent_of
-from wmo_distill.pipeline.lock import writer_lock
+from wmo_distill.pipeline.dataset import Dataset, open_dataset, parent_of
 from wmo_distill.pipeline.reading import Limits, Reading
 from wmo_distill.pipeline.roster import Roster
-from wmo_distill.pipeline.staging import drop_unnamed, recover, staging
 from wmo_distill.pipeline.summary import Summary
 from wmo_distill.shards.ledger import Reason
-from wmo_distill.shards.manifest import LedgerTotals, PartInfo
+from wmo_distill.shards.manifest import DATASET, LedgerTotals, Manifest, PartInfo
 from wmo_distill.sources.finding import Found, discover
 from wmo_distill.sources.harbor.state import unused_sinks
 from wmo_distill.sources.places import places_of
@@ -69,15 +68,11 @@ def build_with(
     options = options.model_copy(update={"sinks": _sinks(options.sinks)})
     fresh, dry_run, workers = options.fresh, options.dry_run, options.workers
     places = places_of(paths)
-    check_out(out, fresh=fresh)
+    check_out(out, DATASET, fresh=fresh)
     placed = None if options.cells is None else load_cells(options.cells, places)
-    with nullcontext() if dry_run else _writer(out):
-        if not dry_run:
-            recover(out)
+    with nullcontext() if dry_run else writing(out, DATASET, fresh=fresh) as parts:
         dataset = open_dataset(out, options.recorded(), fresh=fresh)
         before = dataset.manifest
-        if before is not None and not dry_run:
-            drop_unnamed(out, (part.file for part in before.parts))
         found = discover(places, None if before is None else parent_of(before, places))
         roster = roster_of(
             dataset.rows,
@@ -92,7 +87,7 @@ def build_with(
             # A number that was asked for is obeyed, whether it pays or not.
             limits = replace(limits, process_bytes=0)
         reading = Reading(options, reader, workers or usable_cores(), progress, limits)
-        summary = run.forecast() if dry_run else run.finish(out, reading)
+        summary = run.forecast() if parts is None else run.finish(parts, reading)
     return summary.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
 
 
@@ -123,26 +118,23 @@ class _Run:
         )
         return self._summary(totals, (), bytes_read=bytes_read, dry_run=True)
 
-    def finish(self, out: Path, reading: Reading) -> Summary:
+    def finish(self, parts: Parts[Manifest], reading: Reading) -> Summary:
         """Read what is due, and put the next state of the dataset in place if it differs."""
         manifest = self.dataset.manifest
         if not self.roster.due():
             self.roster.close()
             if manifest is not None and self.roster.rows == self.dataset.rows:
                 return self._summary(manifest.totals, manifest.parts, removed=0)
-        with staging(out) as place:
-            # What is read can show other ids than expected; then other trials may be due.
-            while works := self.roster.due():
-                self._read(reading, place, works)
-            self.roster.close()
-            origin = Origin(
-                parent=path_text(self.found.parent),
-                inputs=self.found.paths,
-                options=self.options.recorded(),
-            )
-            manifest = stage(
-                out, place, self.dataset, self.roster, self.parts, origin, self.slow_reads
-            )
+        # What is read can show other ids than expected; then other trials may be due.
+        while works := self.roster.due():
+            self._read(reading, parts.place, works)
+        self.roster.close()
+        origin = Origin(
+            parent=path_text(self.found.parent),
+            inputs=self.found.paths,
+            options=self.options.recorded(),
+        )
+        manifest = commit(parts, self.dataset, self.roster, self.parts, origin, self.slow_reads)
         return self._summary(manifest.totals, manifest.parts)
 
     def _read(self, reading: Reading, place: Path, works: list[Work]) -> None:
@@ -186,28 +178,3 @@ def _sinks(sinks: Path | None) -> Path | None:
             f"--sinks: expected a directory of sink files, found none at {sinks}; check the path"
         )
     return None if sinks is None else sinks.absolute()
-
-
-@contextmanager
-def _writer(out: Path) -> Iterator[None]:
-    """Be the one writer of a dataset directory; one made in vain is taken away again."""
-    made = not out.exists()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"{out}: expected a directory that can be made, found: {error.strerror}; "
-            "name another with -o"
-        ) from None
-    try:
-        with writer_lock(out):
-            yield
-    except OSError as error:
-        raise DistillError(
-            f"{error.filename or out}: expected a file system to read from and write to, found: "
-            f"{error.strerror or error}; the dataset was left as it was; run the build again"
-        ) from error
-    finally:
-        if made:
-            with suppress(OSError):
-                out.rmdir()

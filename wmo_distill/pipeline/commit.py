@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from wmo_distill.errors import DistillError
-from wmo_distill.files import file_sha256, sync_directory
+from wmo_distill.outputs.faults import damage
+from wmo_distill.outputs.parts import Parts
 from wmo_distill.pipeline.batch import copy_rows
 from wmo_distill.pipeline.dataset import CELLS_OPTION, Dataset
 from wmo_distill.pipeline.roster import Roster
-from wmo_distill.pipeline.staging import part_name
 from wmo_distill.shards.ledger import LedgerRow, write_ledger
 from wmo_distill.shards.manifest import (
     LedgerTotals,
@@ -20,9 +20,8 @@ from wmo_distill.shards.manifest import (
     PartInfo,
     Totals,
     dataset_hash,
-    write_manifest,
 )
-from wmo_distill.shards.schema import LEDGER_FILE, PARTS_DIR
+from wmo_distill.shards.schema import LEDGER_FILE
 from wmo_distill.shards.writer import PartWriter
 
 
@@ -35,21 +34,20 @@ class Origin:
     options: Mapping[str, Any]
 
 
-def stage(
-    out: Path,
-    place: Path,
+def commit(
+    files: Parts[Manifest],
     dataset: Dataset,
     roster: Roster,
     new: Sequence[PartInfo],
     origin: Origin,
     slow_reads: int,
 ) -> Manifest:
-    """Put the next state of the dataset, whole, into `place`; its manifest comes last.
+    """Put the next state of the dataset in place; its manifest comes last.
 
-    `roster` is closed; `new` are parts that lie in `place`. DistillError if an account does not
+    `roster` is closed; `new` are parts in `files.place`. DistillError if an account does not
     balance, which is a fault of this program: then nothing has changed.
     """
-    parts = _Parts(out, place, dataset.next_number, _rows_by_part(roster.rows))
+    parts = _NextParts(files, _rows_by_part(roster.rows))
     before = dataset.manifest
     calls_found = 0
     if before is not None:
@@ -65,7 +63,7 @@ def stage(
         replace(row, part=parts.names[row.part]) if row.part is not None else row
         for row in roster.rows.values()
     ]
-    ledger = write_ledger(place / LEDGER_FILE, rows)
+    ledger = write_ledger(files.place / LEDGER_FILE, rows)
     calls_found += sum(roster.calls_found.get(row.path, 0) for row in rows if row.written)
     manifest = Manifest(
         parent=origin.parent,
@@ -85,23 +83,18 @@ def stage(
         dataset_hash=dataset_hash(parts.kept),
     )
     _check_balance(manifest, rows)
-    sync_directory(place / PARTS_DIR)
-    write_manifest(place, manifest)
+    files.commit(manifest)
     return manifest
 
 
-class _Parts:
+class _NextParts:
     """The parts of the next state; a file that a manifest names is never written to."""
 
-    def __init__(
-        self, out: Path, place: Path, next_number: int, rows: Mapping[str, Sequence[LedgerRow]]
-    ) -> None:
+    def __init__(self, files: Parts[Manifest], rows: Mapping[str, Sequence[LedgerRow]]) -> None:
         self.kept: list[PartInfo] = []
         self.names: dict[str, str] = {}
         """From the name that a ledger row holds to the name that it is to hold."""
-        self._out = out
-        self._place = place
-        self._next = next_number
+        self._files = files
         self._rows = rows
 
     def keep_old(self, part: PartInfo) -> PartInfo | None:
@@ -111,11 +104,11 @@ class _Parts:
             self.kept.append(part)
             return part
         if self._rows.get(part.file):
-            _check_unchanged(part, self._out / part.file)
-        return self._rewritten(part, self._out / part.file)
+            _check_unchanged(self._files.out, part)
+        return self._rewritten(part, self._files.out / part.file)
 
     def keep_new(self, part: PartInfo) -> None:
-        file = self._place / part.file.rpartition("/")[2]
+        file = self._files.place / part.file.rpartition("/")[2]
         if self._records(part) == part.rows:
             self._add(part, file)
         else:
@@ -126,15 +119,15 @@ class _Parts:
         if part is not None:
             self.kept.append(part)
             return
-        with PartWriter(self._place / "empty.parquet") as writer:
+        with PartWriter(self._files.place / "empty.parquet") as writer:
             pass
-        self._add(writer.info, self._place / "empty.parquet")
+        self._add(writer.info, writer.path)
 
     def _rewritten(self, part: PartInfo, file: Path) -> PartInfo | None:
         paths = [row.path for row in self._rows.get(part.file, ())]
         if not paths:
             return None
-        copy = self._place / f"kept-{len(self.names):05d}.parquet"
+        copy = self._files.place / f"kept-{len(self.names):05d}.parquet"
         with PartWriter(copy) as writer:
             copy_rows(file, writer, paths)
         return self._add(writer.info, copy, part.file)
@@ -143,22 +136,19 @@ class _Parts:
         return sum(row.records for row in self._rows.get(part.file, ()))
 
     def _add(self, info: PartInfo, file: Path, was: str | None = None) -> PartInfo:
-        name = part_name(self._next)
-        self._next += 1
-        os.replace(file, self._place / PARTS_DIR / name)
-        self.names[was or info.file] = f"{PARTS_DIR}/{name}"
-        self.kept.append(info.model_copy(update={"file": f"{PARTS_DIR}/{name}"}))
+        os.replace(file, self._files.begin())
+        name = self._files.name()
+        self.names[was or info.file] = name
+        self.kept.append(info.model_copy(update={"file": name}))
         return self.kept[-1]
 
 
-def _check_unchanged(part: PartInfo, file: Path) -> None:
+def _check_unchanged(out: Path, part: PartInfo) -> None:
     """Rows that are copied get a new hash, which must not make damage look sound."""
-    sha256, _ = file_sha256(file)
-    if sha256 != part.sha256:
+    for fault in damage(out, part):
         raise DistillError(
-            f"{file}: expected SHA-256 {part.sha256[:16]}… as the manifest says, found "
-            f"{sha256[:16]}…; the dataset was left as it was; restore the file, or build again "
-            "with --fresh"
+            f"{out / str(fault)}; the dataset was left as it was; restore the file, or build "
+            "again with --fresh"
         )
 
 

@@ -4,8 +4,8 @@ A part is never changed. A later score of one key and at least as many candidate
 earlier one.
 """
 
-import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ import pyarrow.parquet as pq
 
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
-from wmo_distill.files import whole_file
-from wmo_distill.outputs import is_leftover
+from wmo_distill.outputs.faults import Fault, damage
+from wmo_distill.outputs.manifest import MANIFEST, Kind, OutputManifest, PartFile
+from wmo_distill.outputs.parts import Parts, check_out, writing
 from wmo_distill.scorers.scorer import Needed, Score
+from wmo_distill.shards.faults import first_odd
 from wmo_distill.shards.lists import list_array
 from wmo_distill.tokens import Logprobs
 
@@ -44,7 +46,27 @@ SCORE_SCHEMA = pa.schema(
     ],
     metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()},
 )
-_KEYS = ("datum_id", "teacher", "top_k", "missing")
+_KEYS = ["datum_id", "teacher", "top_k", "missing"]
+KIND = "wmo-distill scores"
+
+
+class ScoreManifest(OutputManifest):
+    """The parts of a score cache; written after each of them."""
+
+    kind: str = KIND
+    schema_version: int = SCHEMA_VERSION
+
+
+SCORES = Kind(
+    noun="scores",
+    command="score",
+    model=ScoreManifest,
+    mark=("kind", KIND),
+    version=SCHEMA_VERSION,
+    folder="",
+    stem="scores",
+    again="name another directory",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +82,30 @@ class _Place:
 class ScoreCache:
     """Scores in a directory; the keys are in memory, and the row groups that were read last.
 
-    Several runs may add to one directory at a time; each sees what there was when it began.
+    One run at a time may add to a directory; readers see what there was when they began.
     """
 
     def __init__(self, directory: Path | str) -> None:
         """UsageError where `directory` holds something else."""
         self.directory = Path(directory)
+        self.faults: list[Fault] = []
+        """Damaged parts. They are not used: their sequences count as not scored."""
+        self._writer: Parts[ScoreManifest] | None = None
+        check_out(self.directory, SCORES)
+        there = (self.directory / MANIFEST).exists()
+        self._load(SCORES.read(self.directory).parts if there else ())
+
+    def _load(self, parts: Sequence[PartFile]) -> None:
+        """Take in the parts whose bytes are those that were written."""
+        self._parts = list(parts)
         self._places: dict[tuple[str, str], _Place] = {}
         self._groups: dict[tuple[Path, int, bool], pa.Table] = {}
-        self._next = 0
-        for part in _parts(self.directory):
-            self._next = max(self._next, int(part.stem.split("-")[1]) + 1)
-            self._learn(part)
+        self.faults = []
+        for part in parts:
+            if found := damage(self.directory, part):
+                self.faults += found
+            else:
+                self._learn(self.directory / part.file)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -114,33 +148,51 @@ class ScoreCache:
         """Write a part of (datum_id, score, top_k)."""
         if not scores:
             return
-        self.directory.mkdir(parents=True, exist_ok=True)
-        # The last word keeps runs apart that add to one directory.
-        part = self.directory / f"scores-{self._next:05d}-{secrets.token_hex(4)}.parquet"
-        self._next += 1
+        if self._writer is None:
+            with self.writing():
+                self.add(teacher, scores)
+            return
         longest = max(score.logprobs.size * (1 + 2 * k) for _, score, k in scores)
-        with whole_file(part) as temporary:
-            pq.write_table(
-                _table(teacher, scores),
-                temporary,
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=["teacher"],
-                row_group_size=max(1, _GROUP_VALUES // max(1, longest)),
-            )
-        self._learn(part)
+        pq.write_table(
+            _table(teacher, scores),
+            self._writer.begin(),
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=["teacher"],
+            row_group_size=max(1, _GROUP_VALUES // max(1, longest)),
+        )
+        self._parts.append(self._writer.end(len(scores)))
+        self._writer.commit(ScoreManifest(parts=self._parts))
+        self._learn(self.directory / self._parts[-1].file)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the one run that adds to the directory; UsageError where there is another."""
+        with writing(self.directory, SCORES) as self._writer:
+            try:
+                before = () if self._writer.before is None else self._writer.before.parts
+                # A damaged part stays until someone removes the file.
+                kept = [part for part in before if (self.directory / part.file).exists()]
+                if kept != self._parts:
+                    self._load(kept)
+                yield
+            finally:
+                self._writer = None
 
     def _learn(self, part: Path) -> None:
         with pq.ParquetFile(part) as file:
-            # Older parts have no `missing`: no score with a gap was kept then.
-            columns = [name for name in _KEYS if name in file.schema_arrow.names]
+            if not file.schema_arrow.equals(SCORE_SCHEMA, check_metadata=True):
+                raise UsageError(
+                    f"{part}: expected the columns of scores of schema version {SCHEMA_VERSION}, "
+                    f"found {first_odd(file.schema_arrow, SCORE_SCHEMA)}; name another directory"
+                )
             for group in range(file.num_row_groups):
-                keys = file.read_row_group(group, columns=columns)
+                keys = file.read_row_group(group, columns=_KEYS)
                 for row, key in enumerate(keys.to_pylist()):
                     name = key["datum_id"], key["teacher"]
                     known = self._places.get(name)
                     if known is None or key["top_k"] >= known.top_k:
-                        missing = tuple(key.get("missing") or ())
+                        missing = tuple(key["missing"] or ())
                         self._places[name] = _Place(part, group, row, key["top_k"], missing)
 
     def _read(self, place: _Place, *, tops: bool) -> pa.Table:
@@ -153,35 +205,6 @@ class ScoreCache:
                 table = file.read_row_group(place.group, columns=columns)
             self._groups[key] = table.combine_chunks()
         return self._groups[key]
-
-
-def _parts(directory: Path) -> Iterator[Path]:
-    if not directory.exists():
-        return
-    if not directory.is_dir():
-        raise UsageError(f"{directory}: expected a directory of scores, found a file; name another")
-    parts = sorted(directory.glob("scores-*.parquet"))
-    others = [p for p in directory.iterdir() if not is_leftover(p.name, "scores")]
-    if not parts and others:
-        raise UsageError(
-            f"{directory}: expected an empty directory or one of scores, found something else; "
-            "name another directory"
-        )
-    for part in parts:
-        try:
-            metadata = pq.read_schema(part).metadata or {}
-        except (OSError, pa.ArrowException) as error:
-            raise UsageError(
-                f"{part}: expected a part of scores, found: {str(error).partition(chr(10))[0]}; "
-                "remove the file, and its sequences are scored again"
-            ) from None
-        version = metadata.get(VERSION_KEY, b"none").decode()
-        if version != str(SCHEMA_VERSION):
-            raise UsageError(
-                f"{part}: expected scores of schema version {SCHEMA_VERSION}, found {version}; "
-                "name another directory"
-            )
-        yield part
 
 
 def _table(teacher: str, scores: Sequence[tuple[str, Score, int]]) -> pa.Table:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -209,7 +210,8 @@ class _Asking:
         runs = np.cumsum([0, *(len(row.datum.call_starts) for row in self.rows)]).tolist()
         episodes = episode_names(self.rows)
         versions = version_names(self.rows)
-        with ThreadPoolExecutor(self.concurrency) as threads:
+        kept = nullcontext() if store is None else store.writing()
+        with kept, ThreadPoolExecutor(self.concurrency) as threads:
             # A result is let go once it is taken in: the candidates of all need not be held.
             jobs = deque((row, threads.submit(self._one, row, top_k)) for row in chosen)
             done = 0
@@ -239,8 +241,8 @@ class _Asking:
                 done += 1
                 if self.progress is not None:
                     self.progress(done, len(chosen))
-        if parts is not None:
-            parts.close()
+            if parts is not None:
+                parts.close()
         return answers
 
 

@@ -69,10 +69,11 @@ def read_answers(
             continue
         repeated += name in found
         found[name] = score
-    parts = ScoreParts(cache, teacher, top_k)
-    for name, score in found.items():
-        parts.add(name, score)
-    parts.close()
+    with cache.writing():
+        parts = ScoreParts(cache, teacher, top_k)
+        for name, score in found.items():
+            parts.add(name, score)
+        parts.close()
     return ScoreSummary(
         teacher=teacher,
         sequences=len(masks),

@@ -118,7 +118,7 @@ def score_datums(
     missing = Missing(datums, cache, teacher, top_k)
     run = _Run(ScoreParts(cache, teacher, top_k))
     waiting: deque[tuple[str, int, Future[Score]]] = deque()
-    with ThreadPoolExecutor(concurrency) as threads:
+    with cache.writing(), ThreadPoolExecutor(concurrency) as threads:
         try:
             for name, ids, needed in missing:
                 while len(waiting) >= 2 * concurrency:
@@ -135,9 +135,9 @@ def score_datums(
             for _, _, future in waiting:
                 future.cancel()
             scorer.close()
+            run.parts.close()  # what was answered is kept
             raise
-        finally:
-            run.parts.close()
+        run.parts.close()
     return ScoreSummary(
         teacher=teacher,
         sequences=missing.cached + run.requests,

@@ -1,11 +1,9 @@
 """Checks the parts of a dataset: files, schema, and the laws of every row."""
 
 import hashlib
-import os
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wmo_distill.files import file_sha256
+from wmo_distill.outputs.faults import Fault, differences
 from wmo_distill.shards.decode import SpanColumns, plain_list, record_of
 from wmo_distill.shards.digest import MODULUS, row_digest
 from wmo_distill.shards.encode import stored_ids
@@ -32,23 +30,6 @@ from wmo_distill.shards.invariants import (
 from wmo_distill.shards.manifest import PartInfo, Totals
 from wmo_distill.shards.schema import SCHEMA, SCHEMA_VERSION
 
-FAULTS_A_FILE = 100
-"""A file that is broken throughout is not described row by row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A place where the dataset is not what it should be; `row` counts from 0 in its file."""
-
-    file: str
-    row: int | None
-    expected: str
-    found: str
-
-    def __str__(self) -> str:
-        where = self.file if self.row is None else f"{self.file}, row {self.row}"
-        return f"{where}: expected {self.expected}, found {self.found}"
-
 
 @dataclass(slots=True)
 class Seen:
@@ -63,40 +44,7 @@ class Seen:
     """The manifest's parts as they really are."""
 
 
-def differences(file: str, pairs: Iterable[tuple[str, Any, Any]]) -> Iterator[Fault]:
-    for name, expected, found in pairs:
-        if expected != found:
-            yield Fault(file, None, f"{name} {expected}", str(found))
-
-
-def first_faults(file: str, found: Iterator[Fault]) -> Iterator[Fault]:
-    """The first faults of a file, and how many more there are."""
-    yield from islice(found, FAULTS_A_FILE)
-    if rest := sum(1 for _ in found):
-        yield Fault(file, None, "no faults", f"{rest} more")
-
-
-def stray_files(out: Path, folder: str, named: Collection[str]) -> Iterator[Fault]:
-    """Files among the parts that no manifest names: a reader of the folder would read them."""
-    try:
-        names = sorted(os.listdir(out / folder))
-    except OSError:
-        return
-    for name in names:
-        file = f"{folder}/{name}"
-        if file not in named and not name.startswith("."):
-            yield Fault(file, None, "only parts that the manifest names", "a file that it does not")
-
-
 def part_faults(out: Path, part: PartInfo, rules: Rules, seen: Seen) -> Iterator[Fault]:
-    try:
-        sha256, size = file_sha256(out / part.file)
-    except OSError as error:
-        yield Fault(part.file, None, "a readable Parquet file", str(error))
-        return
-    yield from differences(
-        part.file, [("size", part.bytes, size), ("SHA-256", part.sha256, sha256)]
-    )
     real = _RowSums()
     for group, table in enumerate(row_groups(out, part.file, SCHEMA)):
         if isinstance(table, Fault):
@@ -106,22 +54,16 @@ def part_faults(out: Path, part: PartInfo, rules: Rules, seen: Seen) -> Iterator
             yield Fault(part.file, real.rows, "no row group without rows", f"group {group}")
         for batch in table.to_batches():
             yield from _batch_faults(part.file, batch, rules, seen, real)
-    info = PartInfo(
-        file=part.file,
-        rows=real.rows,
-        tokens=real.tokens,
-        bytes=size,
-        sha256=sha256,
-        row_sum=f"{real.digests % MODULUS:064x}",
-        totals=real.totals,
-    )
-    seen.parts.append(info)
+    found = {
+        "rows": real.rows,
+        "tokens": real.tokens,
+        "row_sum": f"{real.digests % MODULUS:064x}",
+        "totals": real.totals,
+    }
+    seen.parts.append(part.model_copy(update=found))
     yield from differences(
         part.file,
-        [
-            (f"{name} as in the manifest,", getattr(part, name), getattr(info, name))
-            for name in ("rows", "tokens", "row_sum", "totals")
-        ],
+        [(f"{name} as in the manifest,", getattr(part, name), found[name]) for name in found],
     )
 
 
@@ -132,7 +74,7 @@ def row_groups(out: Path, name: str, schema: pa.Schema) -> Iterator[pa.Table | F
         with pq.ParquetFile(out / name) as file:
             if not file.schema_arrow.equals(schema, check_metadata=True):
                 expected = f"the columns of schema version {SCHEMA_VERSION}"
-                yield Fault(name, None, expected, _first_odd(file.schema_arrow, schema))
+                yield Fault(name, None, expected, first_odd(file.schema_arrow, schema))
                 return
             for group in range(file.num_row_groups):
                 try:
@@ -157,7 +99,7 @@ class _RowSums:
     totals: Totals = field(default_factory=Totals)
 
 
-def _first_odd(found: pa.Schema, schema: pa.Schema) -> str:
+def first_odd(found: pa.Schema, schema: pa.Schema) -> str:
     for expected in schema:
         i = found.get_field_index(expected.name)
         if i < 0:

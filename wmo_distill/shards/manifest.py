@@ -1,29 +1,20 @@
 """The manifest: what a dataset consists of. It is written last; without it there is no dataset."""
 
 import hashlib
-import json
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from wmo_distill.errors import UsageError
-from wmo_distill.files import Absent, parse_json, whole_file
+from wmo_distill.outputs.manifest import TOOL, AnyManifest, Kind, Model, tool_version
 from wmo_distill.records import TrialRecord
-from wmo_distill.shards.schema import MANIFEST_FILE, PARTS_DIR, SCHEMA_VERSION
+from wmo_distill.shards.schema import LEDGER_FILE, PARTS_DIR, SCHEMA_VERSION
 
-TOOL = "wmo-distill"
-SEAL = "seal"
 _PART_NAME = rf"^{PARTS_DIR}/[^/\\]+\.parquet$"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Tokens(_Model):
+class Tokens(Model):
     """Sums of the count columns of the same names."""
 
     input: int = 0
@@ -33,7 +24,7 @@ class Tokens(_Model):
     subagent: int = 0
 
 
-class Totals(_Model):
+class Totals(Model):
     """Sums over rows; `calls` covers all segments, `calls_dropped` the issues that drop one."""
 
     records: int = 0
@@ -89,7 +80,7 @@ def _sorted(value: dict[str, Any]) -> dict[str, Any]:
     return {k: _sorted(v) if isinstance(v, dict) else v for k, v in sorted(value.items())}
 
 
-class PartInfo(_Model):
+class PartInfo(Model):
     """One file of rows."""
 
     file: str = Field(pattern=_PART_NAME)
@@ -114,7 +105,7 @@ class LedgerTotals(Totals):
     calls_found: int = 0
 
 
-class LedgerInfo(_Model):
+class LedgerInfo(Model):
     """The file of the ledger."""
 
     rows: int = Field(ge=0)
@@ -122,11 +113,11 @@ class LedgerInfo(_Model):
     sha256: str
 
 
-class Manifest(_Model):
+class Manifest(AnyManifest):
     """What a dataset consists of; holds no time of the build, worker count or duration."""
 
     tool: str = TOOL
-    tool_version: str = Field(default_factory=lambda: tool_version())
+    tool_version: str = Field(default_factory=tool_version)
     schema_version: int = SCHEMA_VERSION
     parent: str
     """Absolute; `artifact_dir` and the ledger's `path` are relative to it."""
@@ -139,16 +130,21 @@ class Manifest(_Model):
     slow_reads: int = 0
     dataset_hash: str
 
-    def part_paths(self, out: Path) -> list[Path]:
-        """The files of the parts, in order."""
-        return [out / part.file for part in self.parts]
+    def files(self) -> list[str]:
+        return [part.file for part in self.parts]
 
 
-def tool_version() -> str:
-    try:
-        return version(TOOL)
-    except PackageNotFoundError:
-        return "unknown"
+DATASET = Kind(
+    noun="a dataset",
+    command="build",
+    model=Manifest,
+    mark=("tool", TOOL),
+    version=SCHEMA_VERSION,
+    folder=PARTS_DIR,
+    stem="part",
+    fixed=(LEDGER_FILE,),
+    again=f"build again with `{TOOL} build --fresh`",
+)
 
 
 def dataset_hash(parts: Iterable[PartInfo]) -> str:
@@ -160,79 +156,6 @@ def dataset_hash(parts: Iterable[PartInfo]) -> str:
     return hashlib.sha256(f"{SCHEMA_VERSION} {rows} {total % 2**256:064x}".encode()).hexdigest()
 
 
-def write_manifest(out: Path, manifest: Manifest) -> None:
-    """Put the manifest in its place, whole, with a seal over all that it says."""
-    value = manifest.model_dump(mode="json")
-    text = json.dumps({**value, SEAL: _seal(value)}, indent=2, ensure_ascii=False)
-    with whole_file(out / MANIFEST_FILE) as temporary:
-        temporary.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
-
-
-def _seal(value: dict[str, Any]) -> str:
-    """SHA-256 over a manifest's values, whatever the order and the spacing of its text."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def seal_differs(out: Path) -> tuple[str, str] | None:
-    """(the seal that the values of a manifest have, the seal in it) where they differ."""
-    value = _read(out)
-    found = value.pop(SEAL, None)
-    expected = _seal(value)
-    return None if found == expected else (expected, str(found))
-
-
 def read_manifest(out: Path) -> Manifest:
     """The manifest of a dataset; UsageError where there is none that this version can read."""
-    file = out / MANIFEST_FILE
-    value = _read(out)
-    value.pop(SEAL, None)
-    try:
-        return Manifest.model_validate(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(
-            f"{file}: {where}: {first['msg']}; expected it as it was written, "
-            f"found {first['input']!r:.80}; "
-            f"restore the file, or build again with `{TOOL} build --fresh`"
-        ) from None
-
-
-def _read(out: Path) -> dict[str, Any]:
-    """The values of a manifest of this version."""
-    file = out / MANIFEST_FILE
-    try:
-        data = file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        found = "an unfinished build" if (out / PARTS_DIR).is_dir() else "no such file"
-        raise UsageError(
-            f"{file}: expected the manifest of a dataset, found {found}; "
-            f"name the directory that `{TOOL} build` was given with -o, or run that build"
-        ) from None
-    except OSError as error:
-        raise UsageError(
-            f"{file}: expected a readable manifest, found: {error.strerror}; "
-            "check the file and its permissions"
-        ) from None
-    value = parse_json(data)
-    if isinstance(value, Absent):
-        raise UsageError(
-            f"{file}: expected JSON, found {len(data)} bytes that are none; "
-            f"restore the file, or build again with `{TOOL} build --fresh`"
-        )
-    if not isinstance(value, dict) or value.get("tool") != TOOL:
-        kind = value.get("kind") if isinstance(value, dict) else None
-        ours = isinstance(kind, str) and kind.startswith(TOOL)
-        found = f"that of {kind}" if ours else "a file of something else"
-        raise UsageError(
-            f"{file}: expected the manifest of a dataset, found {found}; "
-            f"name the directory that `{TOOL} build` was given with -o"
-        )
-    if value.get("schema_version") != SCHEMA_VERSION:
-        raise UsageError(
-            f"{file}: expected schema version {SCHEMA_VERSION}, found "
-            f"{value.get('schema_version')!r} (written by {TOOL} {value.get('tool_version')}); "
-            f"use that version, or build again with `{TOOL} build --fresh`"
-        )
-    return value
+    return DATASET.read(out)

@@ -32,7 +32,6 @@ from wmo_distill.shards.columns import (
 SCHEMA_VERSION = 2
 VERSION_KEY = b"wmo_distill.schema_version"
 
-MANIFEST_FILE = "manifest.json"
 LEDGER_FILE = "ledger.parquet"
 PARTS_DIR = "parts"
 

@@ -10,29 +10,21 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from wmo_distill.errors import UsageError
-from wmo_distill.shards.faults import (
-    Fault,
-    Seen,
-    differences,
-    first_faults,
-    part_faults,
-    stray_files,
-)
+from wmo_distill.outputs.faults import Fault, differences, first_faults
+from wmo_distill.outputs.manifest import MANIFEST
+from wmo_distill.shards.faults import Seen, part_faults
 from wmo_distill.shards.invariants import Rules
 from wmo_distill.shards.ledger import Reason, ledger_info
 from wmo_distill.shards.manifest import (
+    DATASET,
     LedgerInfo,
     Manifest,
     Totals,
     dataset_hash,
-    read_manifest,
-    seal_differs,
 )
 from wmo_distill.shards.schema import (
     LEDGER_FILE,
     LEDGER_SCHEMA,
-    MANIFEST_FILE,
-    PARTS_DIR,
     SCHEMA_VERSION,
     Outcome,
 )
@@ -44,20 +36,17 @@ def verify(out: Path | str) -> list[Fault]:
     Reads every part once, a row group at a time.
     """
     out = Path(out)
-    manifest = read_manifest(out)
+    manifest = DATASET.read(out, sealed=False)
     seen = Seen()
-    faults: list[Fault] = []
     rules = _rules(out, manifest)
-    for part in manifest.parts:
-        faults += first_faults(part.file, part_faults(out, part, rules, seen))
-    faults += stray_files(out, PARTS_DIR, {part.file for part in manifest.parts})
+    faults = list(
+        DATASET.faults(out, manifest.parts, lambda part: part_faults(out, part, rules, seen))
+    )
     # A part that is not there is one fault, not one for each of its rows and each total.
     missing = {part.file for part in manifest.parts if not (out / part.file).is_file()}
     faults += first_faults(LEDGER_FILE, _ledger_faults(out, manifest, seen, missing))
     if not missing:
         faults += _manifest_faults(manifest, seen)
-    if (seals := seal_differs(out)) is not None:
-        faults += differences(MANIFEST_FILE, [("the seal of what it says,", *seals)])
     return faults
 
 
@@ -67,7 +56,7 @@ def _rules(out: Path, manifest: Manifest) -> Rules:
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(
-            f"{out / MANIFEST_FILE}: options.{first['loc'][0]}: {first['msg']}, "
+            f"{out / MANIFEST}: options.{first['loc'][0]}: {first['msg']}, "
             f"found {first['input']!r:.80}; restore the file, or build again with --fresh"
         ) from None
 
@@ -129,7 +118,7 @@ def _ledger_faults(
         ],
     )
     yield from differences(
-        MANIFEST_FILE,
+        MANIFEST,
         [
             ("found, from the ledger,", sum(outcomes.values()), totals.found),
             ("written, from the ledger,", outcomes[Outcome.WRITTEN], totals.written),
@@ -166,7 +155,7 @@ def _manifest_faults(manifest: Manifest, seen: Seen) -> Iterator[Fault]:
     skipped = sum(totals.skipped.values())
     calls = totals.calls + sum(totals.calls_dropped.values())
     yield from differences(
-        MANIFEST_FILE,
+        MANIFEST,
         [
             ("each part once,", sorted(set(names)), sorted(names)),
             *((f"{name}, from the rows,", expected[name], found[name]) for name in found),

@@ -1,7 +1,6 @@
 """Writes one part: rows gathered into row groups of bounded size, in the declared encodings."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmo_distill.files import file_sha256, whole_file
+from wmo_distill.files import file_sha256, sync_file
 from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.columns import TEXT
@@ -68,7 +67,7 @@ def parquet_writer(path: Path, schema: pa.Schema = SCHEMA) -> pq.ParquetWriter:
 
 
 class PartWriter:
-    """A part that appears whole under its name when it is closed without an exception.
+    """A part, complete when it is closed; an exception before that removes it.
 
     >>> with PartWriter(out / "parts/part-00000.parquet") as part:
     ...     part.write(record)
@@ -77,8 +76,6 @@ class PartWriter:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._stack = ExitStack()
-        self._temporary: Path | None = None
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[TrialRecord] = []
         self._values: list[dict[str, Any]] = []
@@ -92,8 +89,7 @@ class PartWriter:
 
     def _open(self) -> pq.ParquetWriter:
         if self._writer is None:
-            self._temporary = self._stack.enter_context(whole_file(self.path))
-            self._writer = parquet_writer(self._temporary)
+            self._writer = parquet_writer(self.path)
         return self._writer
 
     def write(self, record: TrialRecord) -> TrialRecord:
@@ -129,19 +125,15 @@ class PartWriter:
         self._tokens = self._extra = 0
 
     def close(self) -> PartInfo:
-        """Put the part in its place."""
-        if self._info is None:
-            with self._stack:
-                self._info = self._finish()
-        return self._info
-
-    def _finish(self) -> PartInfo:
+        """Complete the part, and sync it."""
+        if self._info is not None:
+            return self._info
         writer = self._open()
         self._flush()
         writer.close()
-        assert self._temporary is not None
-        sha256, size = file_sha256(self._temporary)
-        return PartInfo(
+        sync_file(self.path)
+        sha256, size = file_sha256(self.path)
+        self._info = PartInfo(
             file=f"{PARTS_DIR}/{self.path.name}",
             rows=self._rows,
             tokens=self._all_tokens,
@@ -150,6 +142,15 @@ class PartWriter:
             row_sum=f"{self._row_sum:064x}",
             totals=Totals.sum(self._totals),
         )
+        return self._info
+
+    def discard(self) -> None:
+        """Remove the part."""
+        if self._writer is not None:
+            try:
+                self._writer.close()
+            finally:
+                self.path.unlink(missing_ok=True)
 
     @property
     def info(self) -> PartInfo:
@@ -163,14 +164,12 @@ class PartWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None:
-            self.close()
-        elif self._info is None:
-            self._waiting = []
-            # Before the stack: the file must be closed to be removed everywhere.
-            if self._writer is not None:
-                self._writer.close()
-            self._stack.__exit__(kind, error, trace)
+        try:
+            if error is None:
+                self.close()
+        finally:
+            if self._info is None:
+                self.discard()
 
 
 def _extra_bytes(span: TokenSpan) -> int:

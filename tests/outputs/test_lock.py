@@ -1,4 +1,4 @@
-"""The lock of a dataset, on file systems of either kind."""
+"""The lock of a directory, on file systems of either kind."""
 
 import errno
 import fcntl
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wmo_distill.errors import UsageError
-from wmo_distill.pipeline.lock import writer_lock
+from wmo_distill.outputs.lock import writer_lock
 
 
 @pytest.mark.parametrize("directories", [True, False])

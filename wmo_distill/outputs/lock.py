@@ -13,7 +13,7 @@ LOCK_FILE = ".lock"
 
 @contextmanager
 def writer_lock(out: Path) -> Iterator[None]:
-    """Hold the lock of a dataset directory; UsageError at once where another build holds it."""
+    """Hold the lock of a directory; UsageError at once where another run holds it."""
     held = _locked(out)
     try:
         yield
@@ -37,8 +37,8 @@ def _lock(fd: int, out: Path) -> int:
     except BlockingIOError:
         os.close(fd)
         raise UsageError(
-            f"{out}: expected no other build of this dataset, found one at work; "
-            "wait for its end, or name another directory with -o"
+            f"{out}: expected no other run that writes there, found one at work; "
+            "wait for its end, or name another directory"
         ) from None
     except BaseException:
         os.close(fd)

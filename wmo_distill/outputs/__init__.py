@@ -1,0 +1,1 @@
+"""Directories that commands write: one writer at a time, numbered whole files, the manifest last"""

@@ -1,0 +1,206 @@
+"""Manifests: what a directory consists of. Sealed, and written last"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wmo_distill.errors import UsageError
+from wmo_distill.files import Absent, parse_json, whole_file
+from wmo_distill.outputs.faults import Fault, Listed, damage, differences, first_faults, stray_files
+
+MANIFEST = "manifest.json"
+TOOL = "wmo-distill"
+SEAL = "seal"
+STAGING = ".staging-"
+"""What the names of directories begin with in which the next state of a directory is written."""
+
+
+@cache
+def tool_version() -> str:
+    try:
+        return version(TOOL)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class Model(BaseModel):
+    """What a manifest consists of."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AnyManifest(Model):
+    """What every manifest can tell."""
+
+    def files(self) -> list[str]:
+        """The parts, relative to the directory."""
+        raise NotImplementedError
+
+    def part_paths(self, out: Path) -> list[Path]:
+        """The files of the parts, in order."""
+        return [out / file for file in self.files()]
+
+
+class PartFile(Model):
+    """One file of rows."""
+
+    file: str = Field(pattern=r"^([^./\\][^/\\]*/)?[^./\\][^/\\]*$")
+    """POSIX path relative to the directory."""
+    rows: int = Field(ge=0)
+    bytes: int = Field(ge=0)
+    sha256: str
+
+
+class OutputManifest(AnyManifest):
+    """The manifest of what was made of a dataset."""
+
+    kind: str
+    schema_version: int
+    tool_version: str = Field(default_factory=tool_version)
+    parts: list[PartFile]
+
+    def files(self) -> list[str]:
+        return [part.file for part in self.parts]
+
+
+M = TypeVar("M", bound=AnyManifest)
+P = TypeVar("P", bound=Listed)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[M]):
+    """A kind of directory: what its manifest says of itself, and which files are its own."""
+
+    noun: str
+    """As in "the manifest of ..."."""
+    command: str
+    model: type[M]
+    mark: tuple[str, str]
+    """The key and the value by which a manifest is known to be of this kind."""
+    version: int
+    folder: str
+    """Where the parts are; empty for the directory itself."""
+    stem: str
+    """What the names of parts begin with: STEM-00000.parquet."""
+    fixed: tuple[str, ...] = ()
+    """Files that each commit replaces under the same name."""
+    again: str = "run it again with --fresh"
+    """What helps where files are damaged and no copy is at hand."""
+
+    def number(self, name: str) -> int:
+        """The number of a part by its name; -1 for any other file."""
+        match = re.fullmatch(rf"{self.stem}-(\d{{5,}})\.(parquet|jsonl)", name)
+        return int(match[1]) if match else -1
+
+    def write(self, out: Path, manifest: M) -> None:
+        """Put the manifest in its place, whole, with a seal over all that it says."""
+        value = manifest.model_dump(mode="json")
+        text = json.dumps({**value, SEAL: seal_of(value)}, indent=2, ensure_ascii=False)
+        with whole_file(out / MANIFEST) as temporary:
+            temporary.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def read(self, out: Path, *, sealed: bool = True) -> M:
+        """The manifest of `out`; UsageError where there is none that this version can read.
+
+        Without `sealed` one whose seal is broken is read too.
+        """
+        value = self._value(out)
+        found = value.pop(SEAL, None)
+        try:
+            manifest = self.model.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise UsageError(
+                f"{out / MANIFEST}: {where}: {first['msg']}; expected it as it was written, "
+                f"found {first['input']!r:.80}; restore the file, or {self.again}"
+            ) from None
+        if sealed and found != (expected := seal_of(value)):
+            raise UsageError(
+                f"{out / MANIFEST}: expected the seal {expected[:16]}… of what it says, "
+                f"found {str(found)[:16]}…; restore the file, or {self.again}"
+            )
+        return manifest
+
+    def faults(
+        self, out: Path, parts: Iterable[P], of_rows: Callable[[P], Iterable[Fault]]
+    ) -> Iterator[Fault]:
+        """Damaged and stray files, a broken seal, and what `of_rows` finds in each part."""
+        for part in parts:
+            found = damage(out, part)
+            if (out / part.file).is_file():
+                yield from first_faults(part.file, chain(found, of_rows(part)))
+            else:
+                yield from found
+        yield from stray_files(out, self.folder, [MANIFEST, *(part.file for part in parts)])
+        value = self._value(out)
+        seal = value.pop(SEAL, None)
+        yield from differences(MANIFEST, [("the seal of what it says,", seal_of(value), seal)])
+
+    def _value(self, out: Path) -> dict[str, Any]:
+        """The values of a manifest of this kind and version."""
+        file = out / MANIFEST
+        named = f"name the directory that `{TOOL} {self.command}` wrote"
+        try:
+            value = parse_json(file.read_bytes())
+        except OSError as error:
+            begun = any(out.glob(f"{STAGING}*"))
+            found = "what an unfinished run left" if begun else error.strerror
+            raise UsageError(
+                f"{file}: expected the manifest of {self.noun}, found: {found}; {named}, or run it"
+            ) from None
+        if isinstance(value, Absent):
+            raise UsageError(
+                f"{file}: expected JSON, found bytes that are none; "
+                f"restore the file, or {self.again}"
+            )
+        if not isinstance(value, dict) or value.get(self.mark[0]) != self.mark[1]:
+            raise UsageError(
+                f"{file}: expected the manifest of {self.noun}, found {_kind_told(value)}; {named}"
+            )
+        if value.get("schema_version") != self.version:
+            raise UsageError(
+                f"{file}: expected schema version {self.version}, found "
+                f"{value.get('schema_version')!r} (written by {TOOL} {value.get('tool_version')}); "
+                f"use that version, or {self.again}"
+            )
+        return value
+
+
+def kind_of(out: Path) -> str | None:
+    """The kind that a directory's manifest states, None where it states none."""
+    value = stated(out)
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def stated(out: Path) -> Any | Absent:
+    """What a manifest says, whoever wrote it."""
+    try:
+        return parse_json((out / MANIFEST).read_bytes())
+    except OSError:
+        return Absent.MISSING
+
+
+def _kind_told(value: Any) -> str:
+    if isinstance(value, dict):
+        if str(value.get("kind")).startswith(TOOL):
+            return f"that of {value['kind']}"
+        if value.get("tool") == TOOL:
+            return "that of a dataset"
+    return "a file of something else"
+
+
+def seal_of(value: dict[str, Any]) -> str:
+    """SHA-256 over a manifest's values, whatever the order and the spacing of its text."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,244 @@
+"""The one writer of a directory: numbered, whole files that become its content at a commit.
+
+Files are written in a staging directory. One with a manifest in it is a decision: everything before
+it is synced, and who finds it after a crash finishes the move. One without is worth nothing.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Generic
+
+from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.files import Absent, file_sha256, path_text, sync_directory, sync_file
+from wmo_distill.outputs.lock import LOCK_FILE, writer_lock
+from wmo_distill.outputs.manifest import MANIFEST, STAGING, Kind, M, PartFile, stated
+
+
+@contextmanager
+def writing(
+    out: Path, kind: Kind[M], *, fresh: bool = False, asked: Mapping[str, Any] | None = None
+) -> Iterator["Parts[M]"]:
+    """Be the one writer of a directory; what is not committed in the end is discarded.
+
+    UsageError for another writer, where `out` is something else, and, unless `fresh`, where the
+    manifest in it differs from what is `asked`. DistillError, which says what is there now, where
+    the disk fails. A directory that was made in vain is taken away again.
+    """
+    check_out(out, kind, fresh=fresh)
+    made = not out.exists()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{out}: expected a directory that can be made, found: {error.strerror}; name another"
+        ) from None
+    parts = Parts(out, kind)
+    try:
+        with writer_lock(out):
+            try:
+                parts.recover()
+                if parts.before is not None and not fresh:
+                    _refuse_difference(out, parts.before.model_dump(mode="json"), asked or {})
+                yield parts
+            finally:
+                parts.discard()
+    except OSError as error:
+        raise DistillError(
+            f"{error.filename or out}: expected a file system to read from and write to, found: "
+            f"{error.strerror or error}; {out} {parts.state()}"
+        ) from error
+    finally:
+        if made:
+            with suppress(OSError):
+                out.rmdir()
+
+
+class Parts(Generic[M]):
+    """Files that take their numbers and names together.
+
+    >>> with writing(out, DATUMS) as parts:
+    ...     path = parts.begin()  # and write it
+    ...     part = parts.end(rows=3)
+    ...     parts.commit(DatumManifest(parts=[part], ...))
+    """
+
+    def __init__(self, out: Path, kind: Kind[M]) -> None:
+        self.out, self.kind = out, kind
+        self.before: M | None = None
+        """The manifest that was there, if it is one that can be read."""
+        self.parts: list[PartFile] = []
+        """Those that were begun and ended since the last commit."""
+        self._place: Path | None = None
+        self._next = 0
+        self._begun = Path()
+        self._committed = False
+
+    @property
+    def place(self) -> Path:
+        """The staging directory; UsageError where none can be made."""
+        if self._place is None:
+            try:
+                self._place = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.out))
+            except OSError as error:
+                raise UsageError(
+                    f"{self.out}: expected a directory that can be written to, found: "
+                    f"{error.strerror}; change its permissions, or name another"
+                ) from None
+            (self._place / self.kind.folder).mkdir(exist_ok=True)
+            # No file is written to that a manifest names, whether it can be read or not.
+            self._next = 1 + max(map(self.kind.number, self._names()), default=-1)
+        return self._place
+
+    def begin(self, ending: str = "parquet") -> Path:
+        """Where the next file is to be written."""
+        folder = self.place / self.kind.folder
+        self._begun = folder / f"{self.kind.stem}-{self._next:05d}.{ending}"
+        self._next += 1
+        return self._begun
+
+    def name(self) -> str:
+        """The name of the file that was begun last, as a manifest holds it."""
+        return self._begun.relative_to(self.place).as_posix()
+
+    def end(self, rows: int) -> PartFile:
+        """The file that was begun is complete: it is synced, and the manifest's account of it."""
+        sync_file(self._begun)
+        sha256, size = file_sha256(self._begun)
+        self.parts.append(PartFile(file=self.name(), rows=rows, bytes=size, sha256=sha256))
+        return self.parts[-1]
+
+    def commit(self, manifest: M) -> None:
+        """Put the files and their manifest in place, and remove the parts that it does not name."""
+        sync_directory(self.place / self.kind.folder)
+        self.kind.write(self.place, manifest)
+        self._move(self.place)
+        self._clean(manifest.files())
+        shutil.rmtree(self.place, ignore_errors=True)
+        self._place, self.parts = None, []
+
+    def discard(self) -> None:
+        """Remove what was not committed; a commit that was broken off is left to `recover`."""
+        if self._place is not None and not (self._place / MANIFEST).exists():
+            shutil.rmtree(self._place, ignore_errors=True)
+        self._place, self.parts = None, []
+
+    def recover(self) -> None:
+        """Finish a commit that was broken off, and remove what runs without one have left."""
+        for place in _unfinished(self.out):
+            self._move(place)
+        for place in self.out.glob(f"{STAGING}*"):
+            shutil.rmtree(place, ignore_errors=True)
+        with suppress(UsageError):
+            self.before = self.kind.read(self.out)
+            self._clean(self.before.files())
+
+    def state(self) -> str:
+        """What is in the directory after a fault, and what to do."""
+        if _unfinished(self.out):
+            return "holds a commit that is not finished; run it again, which finishes it first"
+        if self._committed:
+            return "holds what was committed; run it again, which removes what that replaced"
+        return "was left as it was; run it again"
+
+    def _move(self, place: Path) -> None:
+        """Parts first, the manifest last; each step can be done again."""
+        folder = self.out / self.kind.folder
+        folder.mkdir(exist_ok=True)
+        for name in sorted(os.listdir(place / self.kind.folder)):
+            if self.kind.number(name) >= 0:
+                os.replace(place / self.kind.folder / name, folder / name)
+        sync_directory(folder)
+        for name in self.kind.fixed:
+            if (place / name).exists():
+                os.replace(place / name, self.out / name)
+        os.replace(place / MANIFEST, self.out / MANIFEST)
+        self._committed = True
+        sync_directory(self.out)
+
+    def _clean(self, named: Collection[str]) -> None:
+        """Remove parts that the manifest does not name, and files that were never complete."""
+        for name in self._names():
+            file = f"{self.kind.folder}/{name}".lstrip("/")
+            if self.kind.number(name) >= 0 and file not in named:
+                (self.out / file).unlink(missing_ok=True)
+        for folder in {self.out, self.out / self.kind.folder}:
+            for path in folder.glob(".*.tmp"):
+                path.unlink(missing_ok=True)
+
+    def _names(self) -> list[str]:
+        folder = self.out / self.kind.folder
+        return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+
+def check_out(out: Path, kind: Kind[Any], *, fresh: bool = False) -> None:
+    """UsageError unless `out` is of this kind, what a run left unfinished, empty, or not there.
+
+    `fresh` lets a manifest of this kind through that is damaged or of another version.
+    """
+    try:
+        names = sorted(os.listdir(out))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(
+            f"{out}: expected a directory for {kind.noun}, found: {error.strerror}; name another"
+        ) from None
+    other = [name for name in names if not _is_own(out, name, kind)]
+    if MANIFEST in names:
+        if not (fresh and _was_ours(out, kind, other)):
+            kind.read(out)
+        return
+    if not _unfinished(out):  # a commit that was broken off has put parts there, and no manifest
+        other = [name for name in names if name in other or kind.number(name) >= 0]
+    if other:
+        told = ", ".join(map(path_text, other[:3])) + (", ..." if len(other) > 3 else "")
+        raise UsageError(
+            f"{out}: expected {kind.noun} or an empty directory, found other files ({told}); "
+            "name another directory"
+        )
+
+
+def _unfinished(out: Path) -> list[Path]:
+    """The staging directories of commits that were broken off."""
+    return sorted(p for p in out.glob(f"{STAGING}*") if (p / MANIFEST).exists())
+
+
+def _is_own(out: Path, name: str, kind: Kind[Any]) -> bool:
+    """Whether an entry of a directory is one that a run of this kind leaves there."""
+    if kind.folder and name == kind.folder:
+        try:
+            names = os.listdir(out / name)
+        except OSError:
+            return False
+        return all(kind.number(n) >= 0 or _is_temporary(n) for n in names)
+    known = (MANIFEST, LOCK_FILE, *kind.fixed)
+    part = not kind.folder and kind.number(name) >= 0
+    return name in known or name.startswith(STAGING) or _is_temporary(name) or part
+
+
+def _refuse_difference(out: Path, before: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    for name, wanted in asked.items():
+        found = before.get(name)
+        if isinstance(wanted, dict) and isinstance(found, dict):
+            _refuse_difference(out, found, wanted)
+        elif found != wanted:
+            raise UsageError(
+                f"{out}: expected {name} as in the run before, {found!r}, found {wanted!r}; "
+                "name another directory, or --fresh"
+            )
+
+
+def _was_ours(out: Path, kind: Kind[Any], other: Collection[str]) -> bool:
+    """Whether a manifest was written by this tool, in whatever version or state."""
+    value = stated(out)
+    if isinstance(value, dict):
+        return bool(value.get(kind.mark[0]) == kind.mark[1])
+    return value is Absent.UNREADABLE and not other
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".tmp")
