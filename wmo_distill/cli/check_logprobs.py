@@ -15,6 +15,7 @@ from wmo_distill.cli.scoring import (
     Tokenizer,
     Url,
     scorer_of,
+    stop_says,
 )
 
 if TYPE_CHECKING:
@@ -99,9 +100,9 @@ def check_logprobs(
         tokenizer=tokenizer,
         api_key_env=api_key_env,
         timeout=timeout,
-        concurrency=concurrency,
     )
-    with Progress("sequences", quiet=quiet) as progress:
+    kept = "nothing is kept" if store is None else f"the scores so far are kept in {store}"
+    with stop_says(lambda: kept), Progress("sequences", quiet=quiet) as progress:
         report = check(
             datums,
             chosen,

@@ -15,6 +15,7 @@ from wmo_distill.cli.scoring import (
     Tokenizer,
     Url,
     scorer_of,
+    stop_says,
 )
 
 if TYPE_CHECKING:
@@ -101,9 +102,11 @@ def score(
             tokenizer=tokenizer,
             api_key_env=api_key_env,
             timeout=timeout,
-            concurrency=concurrency,
         )
-        with Progress("sequences", quiet=quiet) as progress:
+        with (
+            stop_says(lambda: f"{cache} holds {len(kept):,} scores; the same command goes on"),
+            Progress("sequences", quiet=quiet) as progress,
+        ):
             summary = run.score_datums(
                 datums,
                 kept,

@@ -1,11 +1,17 @@
 """What `score` and `check-logprobs` share: a scorer from options."""
 
 import os
+import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wmo_distill.cli.output import printable, say
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from wmo_distill.scorers.scorer import Scorer
 
 KINDS = ("vllm", "sglang", "echo", "tinker")
@@ -38,7 +44,6 @@ def scorer_of(
     tokenizer: str | None,
     api_key_env: str | None,
     timeout: float,
-    concurrency: int,
 ) -> "Scorer":
     """UsageError for an unknown kind, or one that lacks what it needs."""
     from wmo_distill.errors import UsageError
@@ -56,26 +61,42 @@ def scorer_of(
             base_model=None if saved else model,
             tokenizer=tokenizer,
         )
-    if url is None or not url.startswith(("http://", "https://")):
+    if url is None:
         raise UsageError(
             f"--url: expected the server of --scorer {kind}, such as http://localhost:8000, "
-            f"found {url!r}"
+            "found none"
         )
-    api_key = None
-    if api_key_env is not None:
-        api_key = os.environ.get(api_key_env)
-        if not api_key:
-            raise UsageError(
-                f"--api-key-env: expected a key in the environment variable {api_key_env}, "
-                "found none; set it"
-            )
     endpoint = Endpoint(
         url.rstrip("/").removesuffix("/completions").removesuffix("/v1"),
-        api_key=api_key,
+        api_key=None if api_key_env is None else _api_key(api_key_env),
         timeout=timeout,
-        connections=concurrency,
     )
     if kind == "sglang":
         return SglangScorer(endpoint, tokenizer)
     maker = VllmScorer if kind == "vllm" else EchoScorer
     return maker(endpoint, model or "", tokenizer)
+
+
+def _api_key(variable: str) -> str:
+    """The key; UsageError that shows no key, neither its value nor one given as a name."""
+    from wmo_distill.errors import UsageError
+    from wmo_distill.scorers.http import is_key
+
+    key = os.environ.get(variable)
+    if key is not None and is_key(key):
+        return key
+    named = key is not None or re.fullmatch("[A-Z_][A-Z0-9_]*", variable)
+    raise UsageError(
+        "--api-key-env: expected a key of visible ASCII characters in the environment variable "
+        f"{variable if named else 'of that name'}, found {'others' if key else 'none'}; set it"
+    )
+
+
+@contextmanager
+def stop_says(kept: "Callable[[], str]") -> "Iterator[None]":
+    """Where Ctrl-C or SIGTERM ends the work, a line on stderr says what is kept."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        say(printable(f"wmo-distill: stopped; {kept()}"))
+        raise

@@ -1,0 +1,135 @@
+"""Calls of a scorer, many at once, retried: an event loop of their own, which an interrupt ends."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
+
+from wmo_distill.scorers.scorer import Needed, Score, ScoreError, ScoreFault, Scorer, checked
+from wmo_distill.tokens import Ids
+
+KEEP_SECONDS = 20.0
+"""A run that is killed loses the answers of no more than this."""
+# Seconds that a run has after an interrupt to keep what it has.
+_GRACE = 8.0
+# Asking once more would give the same.
+_ONCE = (ScoreFault.REFUSED, ScoreFault.ANSWER_TOO_LARGE)
+
+_K = TypeVar("_K")
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How a scorer is asked: at most `concurrency` calls at once; a sequence whose scorer is
+    unavailable is tried `attempts` times, waiting from `wait` seconds on."""
+
+    scorer: Scorer
+    concurrency: int
+    attempts: int
+    wait: float
+
+    def make(
+        self,
+        asked: Iterable[tuple[_K, Ids, Needed | None]],
+        top_k: int,
+        take: Callable[[_K, Score | ScoreError], None],
+        keep: Callable[[], None] = _nothing,
+    ) -> None:
+        """Ask for each (key, ids, needed) and `take` what came of it, in the order of the answers.
+
+        `keep` is called every 20 seconds and at the end, whatever ends the calls; an interrupt
+        ends them within 10 seconds. Both functions are called from another thread, one at a time.
+        """
+        _run(self._make(asked, top_k, take, keep))
+
+    async def _make(
+        self,
+        asked: Iterable[tuple[_K, Ids, Needed | None]],
+        top_k: int,
+        take: Callable[[_K, Score | ScoreError], None],
+        keep: Callable[[], None],
+    ) -> None:
+        shared = iter(asked)
+
+        async def work() -> None:
+            for key, ids, needed in shared:
+                take(key, await self._one(ids, top_k, needed))
+
+        workers = [asyncio.create_task(work()) for _ in range(self.concurrency)]
+        running = asyncio.gather(*workers)
+        try:
+            while not running.done():
+                await asyncio.wait([running], timeout=KEEP_SECONDS)
+                keep()
+            running.result()
+        finally:
+            for worker in workers:
+                worker.cancel()
+            try:
+                keep()
+            finally:
+                await asyncio.wait(workers, timeout=_GRACE / 2)
+                await self.scorer.close()
+
+    async def _one(self, ids: Ids, top_k: int, needed: Needed | None) -> Score | ScoreError:
+        """A checked score; unavailable: again, later and later, or when the server says."""
+        spread = wait_random_exponential(multiplier=self.wait, max=60.0)
+
+        def error_of(state: RetryCallState) -> ScoreError | None:
+            error = state.outcome.exception() if state.outcome else None
+            return error if isinstance(error, ScoreError) else None
+
+        def again(state: RetryCallState) -> bool:
+            error = error_of(state)
+            if error is None or error.fault in _ONCE:
+                return False
+            most = self.attempts if error.fault is ScoreFault.UNAVAILABLE else 2
+            return state.attempt_number < most
+
+        def pause(state: RetryCallState) -> float:
+            error = error_of(state)
+            asked = None if error is None else error.after
+            return spread(state) if asked is None else min(asked, 300.0)
+
+        async def call() -> Score:
+            return checked(await self.scorer.score(ids, top_k), ids.size, needed)
+
+        try:
+            return await AsyncRetrying(retry=again, wait=pause, reraise=True)(call)
+        except ScoreError as error:
+            return error
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run it to its end in a thread, so that the caller may be inside an event loop already.
+
+    An exception that is raised here meanwhile, as signals do, cancels it.
+    """
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    ended = threading.Event()
+    task.add_done_callback(lambda _: ended.set())
+
+    def drive() -> None:
+        try:
+            loop.run_until_complete(asyncio.wait([task]))
+        finally:
+            loop.close()
+
+    threading.Thread(target=drive, daemon=True).start()
+    try:
+        ended.wait()
+    except BaseException:
+        with suppress(RuntimeError):  # the loop is closed: it has just ended
+            loop.call_soon_threadsafe(task.cancel)
+        ended.wait(_GRACE)
+        raise
+    task.result()
