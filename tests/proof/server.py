@@ -114,8 +114,11 @@ def serve(
             except OSError:  # the client went away
                 self.close_connection = True
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 64  # a connection beyond it would try again after a second
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     served.url = f"http://127.0.0.1:{server.server_port}"

@@ -126,7 +126,10 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
 
     threading.Thread(target=drive, daemon=True).start()
     try:
-        ended.wait()
+        while not ended.wait(
+            0.5
+        ):  # a signal may reach another thread, which does not wake this one
+            pass
     except BaseException:
         with suppress(RuntimeError):  # the loop is closed: it has just ended
             loop.call_soon_threadsafe(task.cancel)
