@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -175,13 +176,27 @@ def test_a_password_in_the_url_is_refused_unseen(url: str) -> None:
         "http://",
         "http://host:99999",
         "http://[",
-        "http://h?k=v",
+        "http://h?k=secret",
         "http://h\n",
     ],
 )
 def test_what_is_no_server_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="url: expected the server"):
+    with pytest.raises(UsageError, match="url: expected the server") as caught:
         Endpoint(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(UsageError, match=r"found none; install it with: pip install .*\[score\]"):
+        Endpoint("http://localhost")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h", "https://h.example:65535/v1/", "http://[::1]:80", "http://bücher.example"]
+)
+def test_what_is_a_server_is_taken(url: str) -> None:
+    Endpoint(url)
 
 
 @pytest.mark.parametrize("status", ["200 OK", "400 No", "503 No"])

@@ -22,10 +22,6 @@ _ONCE = (ScoreFault.REFUSED, ScoreFault.ANSWER_TOO_LARGE)
 _K = TypeVar("_K")
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Calls:
     """How a scorer is asked: at most `concurrency` calls at once; a sequence whose scorer is
@@ -41,43 +37,37 @@ class Calls:
         asked: Iterable[tuple[_K, Ids, Needed | None]],
         top_k: int,
         take: Callable[[_K, Score | ScoreError], None],
-        keep: Callable[[], None] = _nothing,
+        keep: Callable[[], None] = lambda: None,
     ) -> None:
         """Ask for each (key, ids, needed) and `take` what came of it, in the order of the answers.
 
         `keep` is called every 20 seconds and at the end, whatever ends the calls; an interrupt
         ends them within 10 seconds. Both functions are called from another thread, one at a time.
         """
-        _run(self._make(asked, top_k, take, keep))
-
-    async def _make(
-        self,
-        asked: Iterable[tuple[_K, Ids, Needed | None]],
-        top_k: int,
-        take: Callable[[_K, Score | ScoreError], None],
-        keep: Callable[[], None],
-    ) -> None:
         shared = iter(asked)
 
-        async def work() -> None:
+        async def worker() -> None:
             for key, ids, needed in shared:
                 take(key, await self._one(ids, top_k, needed))
 
-        workers = [asyncio.create_task(work()) for _ in range(self.concurrency)]
-        running = asyncio.gather(*workers)
-        try:
-            while not running.done():
-                await asyncio.wait([running], timeout=KEEP_SECONDS)
-                keep()
-            running.result()
-        finally:
-            for worker in workers:
-                worker.cancel()
+        async def main() -> None:
+            workers = [asyncio.create_task(worker()) for _ in range(self.concurrency)]
+            running = asyncio.gather(*workers)
             try:
-                keep()
+                while not running.done():
+                    await asyncio.wait([running], timeout=KEEP_SECONDS)
+                    keep()
+                running.result()
             finally:
-                await asyncio.wait(workers, timeout=_GRACE / 2)
-                await self.scorer.close()
+                for one in workers:
+                    one.cancel()
+                try:
+                    keep()
+                finally:
+                    await asyncio.wait(workers, timeout=_GRACE / 2)
+                    await self.scorer.close()
+
+        _run(main())
 
     async def _one(self, ids: Ids, top_k: int, needed: Needed | None) -> Score | ScoreError:
         """A checked score; unavailable: again, later and later, or when the server says."""

@@ -229,12 +229,8 @@ class _Asking:
             if self.progress is not None:
                 self.progress(done, len(chosen))
 
-        def keep() -> None:
-            if parts is not None:
-                parts.close()
-
         asked = ((n, self.rows[n].datum.token_ids, comparable(self.rows[n])) for n in chosen)
-        self.calls.make(asked, top_k, take, keep)
+        self.calls.make(asked, top_k, take, *([] if parts is None else [parts.close]))
         answers.pieces = {n: answers.pieces[n] for n in chosen if n in answers.pieces}
         return answers
 

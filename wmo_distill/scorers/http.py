@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import orjson
@@ -28,8 +28,11 @@ from wmo_distill.tokens import Ids
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-# A key is sent as it is: anything else would be refused, or altered, on the way.
-_KEY = re.compile("[!-~]+")
+is_key = re.compile("[!-~]+").fullmatch
+"""An API key is sent as it is: anything else would be refused, or altered, on the way."""
+_is_server = re.compile(
+    r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,4}|:[1-5][0-9]{4}|:6[0-5][0-9]{3})?(/[\w./~%+-]*)?"
+).fullmatch
 
 
 class Endpoint:
@@ -50,13 +53,16 @@ class Endpoint:
             raise UsageError("url: expected no user or password, found one; give an API key")
         if not _is_server(url):
             raise UsageError(
-                f"url: expected the server, such as http://localhost:8000, found {url!r}"
+                f"url: expected the server, such as http://localhost:8000, "
+                f"found {url.partition('?')[0]!r}"
             )
         if api_key and not is_key(api_key):
             raise UsageError("api_key: expected visible ASCII characters, found others")
         self._url, self._timeout, self._key = url.rstrip("/"), timeout, api_key or ""
         self._aiohttp = aiohttp
-        self._session: ClientSession | None = None
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession] = (
+            WeakKeyDictionary()
+        )
         self._headers = {"content-type": "application/json", "accept-encoding": "gzip"}
         if api_key:
             self._headers["authorization"] = f"Bearer {api_key}"
@@ -66,7 +72,7 @@ class Endpoint:
         try:
             async with (
                 asyncio.timeout(self._timeout),
-                self._client().post(
+                self._session().post(
                     self._url + path,
                     data=orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY),
                     allow_redirects=False,
@@ -93,21 +99,23 @@ class Endpoint:
             raise ScoreError(ScoreFault.UNREADABLE, f"no JSON: {said}") from None
 
     async def close(self) -> None:
-        """End the connections; the next call opens others."""
-        session, self._session = self._session, None
+        """End this event loop's connections; the next call opens others."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.close()
 
-    def _client(self) -> "ClientSession":
-        if self._session is None:
-            self._session = self._aiohttp.ClientSession(
+    def _session(self) -> "ClientSession":
+        """This event loop's: several runs, each with a loop of its own, may share an endpoint."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._sessions:
+            self._sessions[loop] = self._aiohttp.ClientSession(
                 headers=self._headers,
                 connector=self._aiohttp.TCPConnector(limit=0),
                 cookie_jar=self._aiohttp.DummyCookieJar(),
                 timeout=self._aiohttp.ClientTimeout(),
                 trust_env=False,
             )
-        return self._session
+        return self._sessions[loop]
 
     @staticmethod
     def _raise_for(status: int, said: str, after: str | None) -> None:
@@ -119,25 +127,6 @@ class Endpoint:
         if status in (408, 409, 425, 429) or status >= 500:
             raise ScoreError(ScoreFault.UNAVAILABLE, found, after=_seconds(after))
         raise ScoreError(ScoreFault.REFUSED, found)
-
-
-def is_key(text: str) -> bool:
-    """Whether it can be sent as an API key."""
-    return _KEY.fullmatch(text) is not None
-
-
-def _is_server(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-            and url.isprintable()
-            and not (parts.query or parts.fragment)
-        )
-    except ValueError:
-        return False
 
 
 def answer_bytes(tokens: int, top_k: int) -> int:
