@@ -1,6 +1,7 @@
 """Whatever a server sends: bounds of memory and time, where requests go, what is shown."""
 
 import asyncio
+import gc
 import gzip
 import json
 import sys
@@ -8,12 +9,14 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.scorers.wire import endlessly, response, sends, wire
 from wmo_distill.errors import UsageError
-from wmo_distill.scorers.http import Endpoint, answer_bytes
-from wmo_distill.scorers.scorer import ScoreError, ScoreFault
+from wmo_distill.scorers.calls import Calls
+from wmo_distill.scorers.http import Endpoint, VllmScorer, answer_bytes
+from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault
 
 MOST = 100_000
 KEY = "sk-proj/9f8e7d6c5b4a3210+Zz=="
@@ -84,6 +87,30 @@ def test_no_answer_takes_memory_or_time(answer: Any, fault: ScoreFault) -> None:
             tracemalloc.stop()
         assert error.fault is fault
         assert peak < 10_000_000
+
+
+@pytest.mark.parametrize("answer", [BOMB, response(b"?" * 600_000, "connection: close")])
+def test_refused_answers_do_not_add_up(answer: bytes) -> None:
+    """No frame of an error keeps an answer until the collector comes."""
+    faults: list[ScoreFault] = []
+
+    def take(key: int, answer: Score | ScoreError) -> None:
+        assert isinstance(answer, ScoreError)
+        faults.append(answer.fault)
+
+    ids = np.arange(1000)
+    gc.disable()
+    tracemalloc.start()
+    try:
+        with wire(sends(answer)) as server:
+            calls = Calls(VllmScorer(Endpoint(server.url), "m"), 2, attempts=2, wait=0.0)
+            calls.make(((n, ids, None) for n in range(40)), 0, take)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert len(faults) == 40
+    assert kept < 5_000_000
 
 
 def test_an_answer_that_is_too_large_is_not_waited_for() -> None:

@@ -28,7 +28,11 @@ def wire(answer: Callable[[socket.socket], None]) -> Iterator[Wire]:
             data = b""
             while b"\r\n\r\n" not in data:
                 data += self.request.recv(65536)
-            found.heads.append(data.partition(b"\r\n\r\n")[0].decode("latin-1"))
+            head, _, body = data.partition(b"\r\n\r\n")
+            found.heads.append(head.decode("latin-1"))
+            size = int(head.lower().partition(b"content-length:")[2].split()[0])
+            while len(body) < size:
+                body += self.request.recv(65536)
             try:
                 answer(self.request)
             except OSError:

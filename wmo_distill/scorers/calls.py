@@ -52,19 +52,23 @@ class Calls:
 
         async def main() -> None:
             workers = [asyncio.create_task(worker()) for _ in range(self.concurrency)]
-            running = asyncio.gather(*workers)
+            running = set(workers)
             try:
-                while not running.done():
-                    await asyncio.wait([running], timeout=KEEP_SECONDS)
+                while running:
+                    ended, running = await asyncio.wait(
+                        running, timeout=KEEP_SECONDS, return_when=asyncio.FIRST_EXCEPTION
+                    )
                     keep()
-                running.result()
+                    for one in ended:
+                        one.result()
             finally:
                 for one in workers:
                     one.cancel()
                 try:
                     keep()
                 finally:
-                    await asyncio.wait(workers, timeout=_GRACE / 2)
+                    every = asyncio.gather(*workers, return_exceptions=True)
+                    await asyncio.wait([every], timeout=_GRACE / 2)
                     await self.scorer.close()
 
         _run(main())
@@ -74,8 +78,10 @@ class Calls:
         spread = wait_random_exponential(multiplier=self.wait, max=60.0)
 
         def error_of(state: RetryCallState) -> ScoreError | None:
-            error = state.outcome.exception() if state.outcome else None
-            return error if isinstance(error, ScoreError) else None
+            if state.outcome is None or state.outcome.failed:
+                return None
+            found = state.outcome.result()
+            return found if isinstance(found, ScoreError) else None
 
         def again(state: RetryCallState) -> bool:
             error = error_of(state)
@@ -89,13 +95,15 @@ class Calls:
             asked = None if error is None else error.after
             return spread(state) if asked is None else min(asked, 300.0)
 
-        async def call() -> Score:
-            return checked(await self.scorer.score(ids, top_k), ids.size, needed)
+        async def call() -> Score | ScoreError:
+            try:
+                return checked(await self.scorer.score(ids, top_k), ids.size, needed)
+            except ScoreError as error:
+                # Its frames, and those of its cause, hold the answer until the collector comes.
+                error.__context__ = None
+                return error.with_traceback(None)
 
-        try:
-            return await AsyncRetrying(retry=again, wait=pause, reraise=True)(call)
-        except ScoreError as error:
-            return error
+        return await AsyncRetrying(retry=again, wait=pause, reraise=True)(call)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:

@@ -69,6 +69,7 @@ class Endpoint:
 
     async def post(self, path: str, body: Mapping[str, Any], most: int) -> Any:
         """The JSON value of an answer of at most so many bytes; ScoreError where there is none."""
+        data = bytearray()
         try:
             async with (
                 asyncio.timeout(self._timeout),
@@ -78,25 +79,25 @@ class Endpoint:
                     allow_redirects=False,
                 ) as response,
             ):
-                data = bytearray()
                 async for piece in response.content.iter_any():  # unpacked, in bounded pieces
                     data += piece
                     if len(data) > most:
                         break
+            said = without_key(data[:1000].decode("utf-8", "replace"), self._key)
+            self._raise_for(response.status, said, response.headers.get("retry-after"))
+            if len(data) > most:
+                raise ScoreError(ScoreFault.ANSWER_TOO_LARGE, f"over {most:,} bytes")
+            return orjson.loads(data)
         except TimeoutError:
             found = f"no whole answer in {self._timeout:g} s"
             raise ScoreError(ScoreFault.UNAVAILABLE, found) from None
+        except orjson.JSONDecodeError:
+            raise ScoreError(ScoreFault.UNREADABLE, f"no JSON: {said}") from None
         except (self._aiohttp.ClientError, OSError) as error:
             found = without_key(f"{type(error).__name__}: {error}", self._key)
             raise ScoreError(ScoreFault.UNAVAILABLE, found) from None
-        said = without_key(data[:1000].decode("utf-8", "replace"), self._key)
-        self._raise_for(response.status, said, response.headers.get("retry-after"))
-        if len(data) > most:
-            raise ScoreError(ScoreFault.ANSWER_TOO_LARGE, f"over {most:,} bytes")
-        try:
-            return orjson.loads(data)
-        except orjson.JSONDecodeError:
-            raise ScoreError(ScoreFault.UNREADABLE, f"no JSON: {said}") from None
+        finally:
+            data.clear()  # a frame of an error may be kept until the collector comes
 
     async def close(self) -> None:
         """End this event loop's connections; the next call opens others."""
