@@ -16,7 +16,7 @@ class Direct:
     null_at: tuple[int, ...] = ()
     tokenizer: str | None = None
 
-    def score(self, token_ids: Ids, top_k: int) -> Score:
+    async def score(self, token_ids: Ids, top_k: int) -> Score:
         if top_k > self.most:
             raise ScoreError(ScoreFault.REFUSED, f"more than {self.most} candidates")
         ids = token_ids.tolist()
@@ -33,5 +33,5 @@ class Direct:
         ]
         return Score(values, top)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass

@@ -12,8 +12,9 @@ from typing import Any
 
 from tests.proof.lm import LanguageModel
 
-Fault = str | None
-"""500, 429, 400, stall, drip, close, garbage, short, nan, null, infinite, positive, other_ids."""
+Fault = str | bytes | None
+"""500, 429, 400, busy (for 300 s), stall, drip, close, garbage, short, nan, null, infinite,
+positive, other_ids; or the bytes to answer with."""
 
 
 @dataclass
@@ -70,8 +71,12 @@ def serve(
             if bad == "close":
                 self.close_connection = True
                 self.connection.close()
+            elif isinstance(bad, bytes):
+                self._send(200, bad)
             elif bad in ("500", "400", "429"):
-                self._send(int(bad), b'{"error": "as asked"}')
+                self._send(int(bad), b'{"error": "as asked"}', after=0)
+            elif bad == "busy":
+                self._send(503, b"", after=300)
             elif bad == "stall":
                 time.sleep(60.0)  # in a thread that nobody waits for
                 self.close_connection = True
@@ -84,11 +89,13 @@ def serve(
                 text = json.dumps(form(model, path, body, ids, seen, values)).encode()
                 self._send(200, text, drip=bad == "drip")
 
-        def _send(self, status: int, data: bytes, *, drip: bool = False) -> None:
+        def _send(
+            self, status: int, data: bytes, *, drip: bool = False, after: int | None = None
+        ) -> None:
             self.send_response(status)
             self.send_header("content-length", str(len(data)))
-            if status == 429:
-                self.send_header("retry-after", "0")
+            if after is not None and status != 500:
+                self.send_header("retry-after", str(after))
             self.end_headers()
             if not drip:
                 self.wfile.write(data)
@@ -107,8 +114,11 @@ def serve(
             except OSError:  # the client went away
                 self.close_connection = True
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 64  # a connection beyond it would try again after a second
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     served.url = f"http://127.0.0.1:{server.server_port}"

@@ -54,7 +54,7 @@ class Forward:
     def __init__(self, model: Any, bos: int | None = None) -> None:
         self._model, self._bos = model, bos
 
-    def score(self, token_ids: Ids, top_k: int) -> Score:
+    async def score(self, token_ids: Ids, top_k: int) -> Score:
         before = [] if self._bos is None else [self._bos]
         ids = torch.tensor([*before, *token_ids.tolist()])
         with torch.no_grad():
@@ -66,7 +66,7 @@ class Forward:
         top = [None, *(list(zip(n, v, strict=True)) for n, v in pairs)]
         return Score(np.array([np.nan, *own.tolist()]), top)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass
 
 

@@ -104,6 +104,32 @@ def test_wrong_orders_are_told_before_work(place: Path, arguments: list[str], me
     assert not (place / "c").exists()
 
 
+@pytest.mark.parametrize(
+    ("variable", "key", "message"),
+    [
+        ("KEY", "sec-ret\n", "environment variable KEY, found others"),
+        ("key", "ключ", "environment variable key, found others"),
+        ("KEY", "", "environment variable KEY, found none"),
+        # A key that was given where its variable's name belongs.
+        ("sk-sec-ret", None, "environment variable of that name, found none"),
+        ("hf_secret", None, "environment variable of that name, found none"),
+    ],
+)
+def test_a_key_is_never_shown(
+    place: Path, monkeypatch: pytest.MonkeyPatch, variable: str, key: str | None, message: str
+) -> None:
+    if key is not None:
+        monkeypatch.setenv(variable, key)
+    result = run(
+        "score", place / "d", "-c", place / "c", "--model", "m", "--scorer", "vllm",
+        "--url", "http://localhost", "--api-key-env", variable,
+    )  # fmt: skip
+    assert isinstance(result.exception, UsageError)
+    said = str(result.exception)
+    assert message in said
+    assert not any(secret in said for secret in ("sec-ret", "ключ", "hf_secret"))
+
+
 def test_check_logprobs(place: Path) -> None:
     with serve(STUDENT) as server:
         good = run("check-logprobs", place / "d", "--url", server.url, "--model", "s")

@@ -152,13 +152,13 @@ class Gaps:
     def __init__(self, at: list[int]) -> None:
         self.at, self.calls = at, 0
 
-    def score(self, token_ids: Ids, top_k: int) -> Score:
+    async def score(self, token_ids: Ids, top_k: int) -> Score:
         self.calls += 1
         values = TEACHER.logprobs(token_ids.tolist())
         values[self.at] = np.nan
         return Score(values)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass
 
 

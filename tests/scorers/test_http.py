@@ -1,26 +1,23 @@
 """Scores over HTTP from a real server on loopback, well and badly behaved."""
 
-import socket
+import asyncio
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.proof.chats import chat, dataset, record
 from tests.proof.lm import LanguageModel
 from tests.proof.server import serve
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import DistillError, UsageError
-from wmo_distill.records import LogprobMode, Sampling
 from wmo_distill.scorers.cache import ScoreCache
-from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer, read_vllm
+from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer
 from wmo_distill.scorers.run import plan_scores, score_datums
-from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer
+from wmo_distill.scorers.scorer import ScoreFault, Scorer
 from wmo_distill.tokens import Ids
 
 TEACHER = LanguageModel(seed=5)
@@ -29,20 +26,6 @@ MAKERS: dict[str, Callable[[Endpoint], Scorer]] = {
     "sglang": SglangScorer,
     "echo": lambda endpoint: EchoScorer(endpoint, "teacher"),
 }
-
-
-@pytest.fixture(scope="module")
-def datums(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rng = np.random.default_rng(0)
-    place = tmp_path_factory.mktemp("scores")
-    chats = [chat(LanguageModel(), rng, breaks=n % 3 == 0) for n in range(12)]
-    sampling = Sampling(logprob_mode=LogprobMode.RAW, tokenizer="student-1")
-    # The last is the first again: equal sequences are scored once.
-    records = [
-        record(turns, n, sampled_with=sampling) for n, turns in enumerate([*chats, chats[0]])
-    ]
-    build_datum_shards(dataset(place / "shards", records), place / "datums")
-    return place / "datums"
 
 
 def distinct(datums: Path) -> dict[str, Ids]:
@@ -180,19 +163,32 @@ def test_a_wrong_model_ends_the_run(
         assert len(server.requests) < len(distinct(datums))
 
 
-def test_a_killed_run_has_kept_what_is_older(
+def test_what_is_answered_is_kept_while_others_wait(
     datums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wmo_distill.scorers.run.PART_SECONDS", 0.0)
-    kept: list[int] = []
+    monkeypatch.setattr("wmo_distill.scorers.calls.KEEP_SECONDS", 0.05)
+    others = len(distinct(datums)) - 1
+    seen = threading.Event()
 
-    def look(done: int, total: int) -> None:
-        kept.append(len(ScoreCache(tmp_path / "c")))
+    def fault(number: int, ids: list[int]) -> None:
+        if number == 1:  # its answer has to wait until all others are on disk
+            while len(ScoreCache(tmp_path / "c")) < others:
+                time.sleep(0.01)
+            seen.set()
+
+    with serve(TEACHER, fault) as server:
+        scorer = MAKERS["vllm"](Endpoint(server.url))
+        score_datums(datums, ScoreCache(tmp_path / "c"), scorer, "t")
+    assert seen.is_set()
+
+
+def test_it_may_be_called_where_an_event_loop_runs(datums: Path, tmp_path: Path) -> None:
+    async def notebook() -> int:
+        scorer = MAKERS["vllm"](Endpoint(server.url))
+        return score_datums(datums, ScoreCache(tmp_path / "c"), scorer, "t").scored
 
     with serve(TEACHER) as server:
-        scorer = MAKERS["vllm"](Endpoint(server.url))
-        score_datums(datums, ScoreCache(tmp_path / "c"), scorer, "t", progress=look)
-    assert kept == list(range(1, len(distinct(datums)) + 1))
+        assert asyncio.run(notebook()) == len(distinct(datums))
 
 
 def test_concurrency_is_bounded(datums: Path, tmp_path: Path) -> None:
@@ -243,57 +239,3 @@ def test_what_is_no_cache_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="found other files"):  # paid for, whatever became of it
         ScoreCache(tmp_path / "parts").add("t", [("x" * 32, Score(np.array([np.nan, -1.0])), 0)])
     assert (tmp_path / "parts/scores-00000.parquet").exists()
-
-
-def test_headers_that_drip_do_not_hold_a_call() -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def drip() -> None:
-        connection, _ = listener.accept()
-        with connection:
-            for byte in b"HTTP/1.1 200 OK\r\nx: " + b"a" * 40:
-                try:
-                    connection.sendall(bytes([byte]))
-                except OSError:
-                    return
-                time.sleep(0.05)
-
-    thread = threading.Thread(target=drip, daemon=True)
-    thread.start()
-    with pytest.raises(ScoreError, match=r"no whole answer in 0\.3 s"):
-        Endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.3).post("/", {})
-    listener.close()
-
-
-def test_an_endpoint_that_is_closed_gives_up() -> None:
-    with serve(TEACHER, delay=5.0) as server:
-        endpoint = Endpoint(server.url)
-        threading.Timer(0.1, endpoint.close).start()
-        with pytest.raises(ScoreError, match="given up"):
-            endpoint.post("/generate", {"input_ids": [1, 2]})
-
-
-@pytest.mark.parametrize("row", [{"the": {"logprob": -1.0}}, {"7": None}, {"2147483648": {}}])
-def test_odd_candidates_are_counted(datums: Path, tmp_path: Path, row: Any) -> None:
-    class Odd(VllmScorer):
-        def score(self, token_ids: Ids, top_k: int) -> Score:
-            return read_vllm(
-                {
-                    "choices": [
-                        {
-                            "prompt_logprobs": [
-                                None,
-                                *({str(t): {"logprob": -1.0}, **row} for t in token_ids[1:]),
-                            ]
-                        }
-                    ]
-                },
-                token_ids,
-                4,
-            )
-
-    with serve(TEACHER) as server:
-        scorer = Odd(Endpoint(server.url), "t")
-        summary = score_datums(datums, ScoreCache(tmp_path / "c"), scorer, "t", top_k=4)
-    assert summary.scored == 0
-    assert sum(summary.faults.values()) == summary.requests

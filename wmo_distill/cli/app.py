@@ -1,6 +1,7 @@
 """The command `wmo-distill`: its subcommands, and what an error looks like."""
 
 import io
+import os
 import signal
 import sys
 import traceback
@@ -71,6 +72,10 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         app(prog_name="wmo-distill")
+    except SystemExit as end:
+        if end.code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+            os._exit(end.code)  # not to wait for threads, such as a name look-up that hangs
+        raise
     except DistillError as error:
         say(f"wmo-distill: {printable(str(error))}")
         sys.exit(error.exit_code)

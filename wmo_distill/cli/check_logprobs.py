@@ -4,7 +4,7 @@ import typer
 
 from wmo_distill.cli.flags import Datums
 from wmo_distill.cli.output import Printing, Progress
-from wmo_distill.cli.scoring import Kind, Server, scorer_of
+from wmo_distill.cli.scoring import Kind, Server, scorer_of, stop_says
 from wmo_distill.operation import option
 from wmo_distill.scorers.options import CheckOptions
 
@@ -28,10 +28,12 @@ def check_logprobs(
         name=options.name or server.model,
         top_k=0 if server.scorer is Kind.ECHO else options.top_k,
     )
-    if options.store is not None and options.name is None:
+    store = options.store
+    if store is not None and options.name is None:
         raise UsageError("--name: expected the name that --store keeps values under, found none")
-    scorer = scorer_of(server, options.concurrency)
-    with Progress("sequences", quiet=printing.quiet) as progress:
+    scorer = scorer_of(server)
+    kept = "nothing is kept" if store is None else f"the scores so far are kept in {store}"
+    with stop_says(lambda: kept), Progress("sequences", quiet=printing.quiet) as progress:
         report = check(datums, scorer, options, progress=progress)
     printing.put(report, lambda: render_check(report))
     if report.verdict != "agrees":

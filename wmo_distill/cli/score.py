@@ -7,7 +7,7 @@ import typer
 
 from wmo_distill.cli.flags import Datums
 from wmo_distill.cli.output import Printing, Progress, put
-from wmo_distill.cli.scoring import Server, opened, scorer_of
+from wmo_distill.cli.scoring import Server, opened, scorer_of, stop_says
 from wmo_distill.operation import Options, option
 from wmo_distill.scorers.options import ScoreOptions
 
@@ -71,8 +71,11 @@ def score(
     if ways.read_answers is not None:
         summary = exchange.read_answers(datums, kept, name, ways.read_answers, top_k=top_k)
     else:
-        scorer = scorer_of(server, options.concurrency)
-        with Progress("sequences", quiet=printing.quiet) as progress:
+        scorer = scorer_of(server)
+        with (
+            stop_says(lambda: f"{cache} holds {len(kept):,} scores; the same command goes on"),
+            Progress("sequences", quiet=printing.quiet) as progress,
+        ):
             summary = run.score_datums(datums, kept, scorer, name, options, progress=progress)
     printing.put(summary, lambda: render_scores(summary))
     if summary.requests and not summary.scored:

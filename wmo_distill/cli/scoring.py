@@ -1,6 +1,8 @@
 """What `score` and `check-logprobs` share: a scorer from options."""
 
 import os
+import re
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +12,8 @@ from wmo_distill.operation import Options, option
 from wmo_distill.report.tables import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from wmo_distill.scorers.cache import ScoreCache
     from wmo_distill.scorers.scorer import Scorer
 
@@ -50,7 +54,7 @@ class Server(Options):
     )
 
 
-def scorer_of(server: Server, concurrency: int) -> "Scorer":
+def scorer_of(server: Server) -> "Scorer":
     """UsageError for a scorer that lacks what it needs."""
     from wmo_distill.errors import UsageError
     from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer
@@ -67,26 +71,42 @@ def scorer_of(server: Server, concurrency: int) -> "Scorer":
             base_model=None if saved else model,
             tokenizer=tokenizer,
         )
-    if url is None or not url.startswith(("http://", "https://")):
+    if url is None:
         raise UsageError(
             f"--url: expected the server of --scorer {kind}, such as http://localhost:8000, "
-            f"found {url!r}"
+            "found none"
         )
-    api_key = None
-    if api_key_env is not None:
-        api_key = os.environ.get(api_key_env)
-        if not api_key:
-            raise UsageError(
-                f"--api-key-env: expected a key in the environment variable {api_key_env}, "
-                "found none; set it"
-            )
     endpoint = Endpoint(
         url.rstrip("/").removesuffix("/completions").removesuffix("/v1"),
-        api_key=api_key,
+        api_key=None if server.api_key_env is None else _api_key(server.api_key_env),
         timeout=server.timeout,
-        connections=concurrency,
     )
     if kind == "sglang":
         return SglangScorer(endpoint, tokenizer)
     maker = VllmScorer if kind == "vllm" else EchoScorer
     return maker(endpoint, model or "", tokenizer)
+
+
+def _api_key(variable: str) -> str:
+    """The key; UsageError that shows no key, neither its value nor one given as a name."""
+    from wmo_distill.errors import UsageError
+    from wmo_distill.scorers.http import is_key
+
+    key = os.environ.get(variable)
+    if key is not None and is_key(key):
+        return key
+    named = key is not None or re.fullmatch("[A-Z_][A-Z0-9_]*", variable)
+    raise UsageError(
+        "--api-key-env: expected a key of visible ASCII characters in the environment variable "
+        f"{variable if named else 'of that name'}, found {'others' if key else 'none'}; set it"
+    )
+
+
+@contextmanager
+def stop_says(kept: "Callable[[], str]") -> "Iterator[None]":
+    """Where Ctrl-C or SIGTERM ends the work, a line on stderr says what is kept."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        say(printable(f"wmo-distill: stopped; {kept()}"))
+        raise

@@ -1,8 +1,6 @@
 """A sample of sequences scored again by the student's own server, and compared with the records."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +12,7 @@ from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.scorers.advise import ACTIONS, cannot_tell
 from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.calls import Calls
 from wmo_distill.scorers.compared import (
     Claim,
     Compared,
@@ -36,7 +35,7 @@ from wmo_distill.scorers.report import (
     worst,
 )
 from wmo_distill.scorers.residue import listed_share
-from wmo_distill.scorers.run import ScoreParts, one_score, refuse_other_tokenizer
+from wmo_distill.scorers.run import ScoreParts, refuse_other_tokenizer
 from wmo_distill.scorers.sample import (
     episode_name,
     episode_names,
@@ -91,7 +90,8 @@ def check_logprobs(
     refuse_other_tokenizer(Path(datums), scorer.tokenizer)
     claim = claim_of(rows)
     kept = None if options.store is None else ScoreCache(options.store)
-    asking = _Asking(rows, scorer, options.concurrency, options.attempts, options.wait, progress)
+    calls = Calls(scorer, options.concurrency, options.attempts, options.wait)
+    asking = _Asking(rows, calls, progress)
     if claim.params.top_k is not None and top_k:
         top_k = max(top_k, claim.params.top_k)
     answers = asking.ask(range(len(rows)), top_k, kept, name)
@@ -157,22 +157,13 @@ def _more_may_tell(finding: Finding, tokens: Compared, claim: Claim) -> bool:
 @dataclass(slots=True)
 class _Asking:
     rows: list[DatumRow]
-    scorer: Scorer
-    concurrency: int
-    attempts: int
-    wait: float
+    calls: Calls
     progress: Callable[[int, int], None] | None
 
     def fewer(self, top_k: int) -> int:
         """So many candidates as the server allows for the first sequence; `top_k` if none."""
-        for fewer in (20, 5, 1, 0):
-            if fewer < top_k:
-                try:
-                    self._one(0, fewer)
-                except ScoreError:
-                    continue
-                return fewer
-        return top_k
+        allowed = (fewer for fewer in (20, 5, 1, 0) if fewer < top_k and self._answers(0, fewer))
+        return next(allowed, top_k)
 
     def more(self, answers: _Answers, wider: int) -> tuple[list[int], int]:
         """The sequences to ask again, the shortest first, and how many candidates to ask for."""
@@ -185,17 +176,16 @@ class _Asking:
                 break
             chosen.append(row)
         size = self.rows[chosen[0]].datum.token_ids.size
-        if wider * size > _MOST_VALUES:
-            return [], wider
-        try:
-            self._one(chosen[0], wider)
-        except ScoreError:
+        if wider * size > _MOST_VALUES or not self._answers(chosen[0], wider):
             return [], wider
         return chosen, wider
 
-    def _one(self, row: int, top_k: int) -> Score:
-        ids, needed = self.rows[row].datum.token_ids, comparable(self.rows[row])
-        return one_score(self.scorer, ids, top_k, self.attempts, self.wait, needed)
+    def _answers(self, row: int, top_k: int) -> bool:
+        """Whether the server answers with so many candidates."""
+        found: list[Score | ScoreError] = []
+        asked = self.rows[row].datum.token_ids, comparable(self.rows[row])
+        self.calls.make([(row, *asked)], top_k, lambda _, answer: found.append(answer))
+        return isinstance(found[0], Score)
 
     def ask(
         self,
@@ -204,45 +194,40 @@ class _Asking:
         store: ScoreCache | None = None,
         name: str = "",
     ) -> _Answers:
-        """The answers for the chosen rows, kept in `store`; the scorer is closed on a break."""
+        """The answers for the chosen rows, in their order; kept in `store`."""
         answers = _Answers()
         parts = None if store is None else ScoreParts(store, name, top_k)
         runs = np.cumsum([0, *(len(row.datum.call_starts) for row in self.rows)]).tolist()
         episodes = episode_names(self.rows)
         versions = version_names(self.rows)
-        kept = nullcontext() if store is None else store.writing()
-        with kept, ThreadPoolExecutor(self.concurrency) as threads:
-            # A result is let go once it is taken in: the candidates of all need not be held.
-            jobs = deque((row, threads.submit(self._one, row, top_k)) for row in chosen)
-            done = 0
-            while jobs:
-                number, job = jobs.popleft()
-                row = self.rows[number]
-                try:
-                    score = job.result()
-                    answers.pieces[number] = compared(
-                        row,
-                        score,
-                        sequence=number,
-                        run=runs[number],
-                        episode=episodes.index(episode_name(row)),
-                        version=versions.index(version_name(row)) if version_name(row) else -1,
-                    )
-                    if parts is not None:
-                        parts.add(row.values["datum_id"], score)
-                except ScoreError as error:
-                    answers.faults[error.fault] = answers.faults.get(error.fault, 0) + 1
-                    answers.first_found = answers.first_found or str(error)
-                except BaseException:
-                    for _, one in jobs:
-                        one.cancel()
-                    self.scorer.close()
-                    raise
-                done += 1
-                if self.progress is not None:
-                    self.progress(done, len(chosen))
-            if parts is not None:
-                parts.close()
+        done = 0
+
+        def take(number: int, answer: Score | ScoreError) -> None:
+            nonlocal done
+            row = self.rows[number]
+            if isinstance(answer, ScoreError):
+                answers.faults[answer.fault] = answers.faults.get(answer.fault, 0) + 1
+                answers.first_found = answers.first_found or str(answer)
+            else:
+                # The candidates of all need not be held.
+                answers.pieces[number] = compared(
+                    row,
+                    answer,
+                    sequence=number,
+                    run=runs[number],
+                    episode=episodes.index(episode_name(row)),
+                    version=versions.index(version_name(row)) if version_name(row) else -1,
+                )
+                if parts is not None:
+                    parts.add(row.values["datum_id"], answer)
+            done += 1
+            if self.progress is not None:
+                self.progress(done, len(chosen))
+
+        asked = ((n, self.rows[n].datum.token_ids, comparable(self.rows[n])) for n in chosen)
+        with nullcontext() if store is None else store.writing():
+            self.calls.make(asked, top_k, take, *([] if parts is None else [parts.close]))
+        answers.pieces = {n: answers.pieces[n] for n in chosen if n in answers.pieces}
         return answers
 
 

@@ -8,18 +8,24 @@ optionally `top`: for each position a list of
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
 
 from wmo_distill.datums.dataset import iter_datums
-from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
 from wmo_distill.files import whole_file
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.run import Missing, ScoreParts, ScoreSummary
-from wmo_distill.scorers.scorer import Needed, Score, ScoreError, ScoreFault, checked, number
+from wmo_distill.scorers.scorer import (
+    Needed,
+    Score,
+    ScoreError,
+    ScoreFault,
+    candidates,
+    checked,
+    number,
+)
 
 
 def write_requests(
@@ -115,21 +121,9 @@ def _answer(line: bytes, masks: dict[str, Needed], top_k: int) -> tuple[str, Sco
         raise ScoreError(ScoreFault.UNREADABLE, "no logprobs")
     if top_k and not isinstance(top, list):
         raise ScoreError(ScoreFault.UNREADABLE, "no top")
-    rows = [_candidates(row, top_k) for row in top or []] if top_k else None
+    rows = [candidates(row, top_k) for row in top or []] if top_k else None
     score = Score(np.array([number(x) for x in logprobs]), rows)
     return name, checked(score, masks[name].size, masks[name])
-
-
-def _candidates(row: Any, top_k: int) -> Candidates | None:
-    if row is None:
-        return None
-    try:
-        pairs = [(token, number(logprob)) for token, logprob in row]
-    except (TypeError, ValueError):
-        raise ScoreError(ScoreFault.UNREADABLE, "a candidate that is no pair") from None
-    if len(pairs) > top_k or any(type(token) is not int or token < 0 for token, _ in pairs):
-        raise ScoreError(ScoreFault.UNREADABLE, "candidates of another form")
-    return pairs
 
 
 def _differ(a: Score, b: Score) -> bool:

@@ -1,125 +1,138 @@
 """Scorers behind HTTP: vLLM, SGLang, and servers that echo a prompt with its log-probabilities."""
 
+import asyncio
 import math
-import threading
+import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import orjson
 
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
-from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, number
+from wmo_distill.scorers.scorer import (
+    Score,
+    ScoreError,
+    ScoreFault,
+    number,
+    token_id,
+    without_key,
+)
 from wmo_distill.tokens import Ids
 
-_ANSWER_BYTES = 2_000_000_000
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+is_key = re.compile("[!-~]+").fullmatch
+"""An API key is sent as it is: anything else would be refused, or altered, on the way."""
+_is_server = re.compile(
+    r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,4}|:[1-5][0-9]{4}|:6[0-5][0-9]{3})?(/[\w./~%+-]*)?"
+).fullmatch
 
 
 class Endpoint:
-    """POSTs JSON to one server over kept connections.
-
-    A call ends after `timeout` seconds, however slowly bytes drip in.
+    """POSTs JSON to one server, and to no other: redirects are not followed, and proxies, `.netrc`
+    and cookies not used. A call ends after `timeout` seconds, however slowly bytes drip in.
     """
 
-    def __init__(
-        self, url: str, *, api_key: str | None = None, timeout: float = 600.0, connections: int = 8
-    ) -> None:
+    def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 600.0) -> None:
+        """UsageError, which shows neither key nor password, for what cannot be asked."""
         try:
-            import urllib3
+            import aiohttp
         except ImportError:
             raise UsageError(
-                "scoring over HTTP: expected urllib3, found none; "
+                "scoring over HTTP: expected aiohttp, found none; "
                 "install it with: pip install 'wmo-distill[score]'"
             ) from None
-        self.url, self.timeout = url.rstrip("/"), timeout
-        self._pool = urllib3.PoolManager(maxsize=connections, retries=False, block=False)
-        self._closed = threading.Event()
-        self._errors = urllib3.exceptions.HTTPError
-        self._headers = {"content-type": "application/json"}
+        if "@" in url:
+            raise UsageError("url: expected no user or password, found one; give an API key")
+        if not _is_server(url):
+            raise UsageError(
+                f"url: expected the server, such as http://localhost:8000, "
+                f"found {url.partition('?')[0]!r}"
+            )
+        if api_key and not is_key(api_key):
+            raise UsageError("api_key: expected visible ASCII characters, found others")
+        self._url, self._timeout, self._key = url.rstrip("/"), timeout, api_key or ""
+        self._aiohttp = aiohttp
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession] = (
+            WeakKeyDictionary()
+        )
+        self._headers = {"content-type": "application/json", "accept-encoding": "gzip"}
         if api_key:
             self._headers["authorization"] = f"Bearer {api_key}"
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The JSON value of the answer; ScoreError where there is none."""
-        # No time-out of a socket bounds a call whose headers drip: it is left alone in its thread.
-        found: list[Any] = []
-        done = threading.Event()
-
-        def call() -> None:
-            try:
-                found.append(self._post(path, body))
-            except BaseException as error:  # raised below, where somebody waits for it
-                found.append(error)
-            done.set()
-
-        deadline = time.monotonic() + self.timeout
-        threading.Thread(target=call, daemon=True).start()
-        while not done.wait(min(0.2, max(0.0, deadline - time.monotonic()))):
-            if self._closed.is_set():
-                raise ScoreError(ScoreFault.UNAVAILABLE, "given up")
-            if time.monotonic() >= deadline:
-                raise ScoreError(ScoreFault.UNAVAILABLE, f"no whole answer in {self.timeout:g} s")
-        (answer,) = found
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def close(self) -> None:
-        """End the calls that are under way, and let no other begin."""
-        self._closed.set()
-
-    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
-        deadline = time.monotonic() + self.timeout
-        if self._closed.is_set():
-            raise ScoreError(ScoreFault.UNAVAILABLE, "given up")
+    async def post(self, path: str, body: Mapping[str, Any], most: int) -> Any:
+        """The JSON value of an answer of at most so many bytes; ScoreError where there is none."""
+        data = bytearray()
         try:
-            response = self._pool.request(
-                "POST",
-                self.url + path,
-                body=orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY),
-                headers=self._headers,
-                timeout=self.timeout,
-                preload_content=False,
-                redirect=False,
-            )
-            try:
-                data = self._read(response, deadline)
-            finally:
-                response.release_conn()
-        except self._errors as error:
-            found = f"{type(error).__name__}: {error}"
-            raise ScoreError(ScoreFault.UNAVAILABLE, found) from None
-        self._raise_for(response.status, data, response.headers.get("retry-after"))
-        try:
+            async with (
+                asyncio.timeout(self._timeout),
+                self._session().post(
+                    self._url + path,
+                    data=orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY),
+                    allow_redirects=False,
+                ) as response,
+            ):
+                async for piece in response.content.iter_any():  # unpacked, in bounded pieces
+                    data += piece
+                    if len(data) > most:
+                        break
+            said = without_key(data[:1000].decode("utf-8", "replace"), self._key)
+            self._raise_for(response.status, said, response.headers.get("retry-after"))
+            if len(data) > most:
+                raise ScoreError(ScoreFault.ANSWER_TOO_LARGE, f"over {most:,} bytes")
             return orjson.loads(data)
+        except TimeoutError:
+            found = f"no whole answer in {self._timeout:g} s"
+            raise ScoreError(ScoreFault.UNAVAILABLE, found) from None
         except orjson.JSONDecodeError:
-            raise ScoreError(ScoreFault.UNREADABLE, f"no JSON: {data[:80]!r}") from None
+            raise ScoreError(ScoreFault.UNREADABLE, f"no JSON: {said}") from None
+        except (self._aiohttp.ClientError, OSError) as error:
+            found = without_key(f"{type(error).__name__}: {error}", self._key)
+            raise ScoreError(ScoreFault.UNAVAILABLE, found) from None
+        finally:
+            data.clear()  # a frame of an error may be kept until the collector comes
 
-    def _read(self, response: Any, deadline: float) -> bytes:
-        pieces = []
-        size = 0
-        while piece := response.read1(1 << 20):
-            pieces.append(piece)
-            size += len(piece)
-            if time.monotonic() > deadline:
-                response.close()
-                raise ScoreError(ScoreFault.UNAVAILABLE, f"no whole answer in {self.timeout:g} s")
-            if size > _ANSWER_BYTES:
-                response.close()
-                raise ScoreError(ScoreFault.UNREADABLE, f"an answer of over {_ANSWER_BYTES} bytes")
-        return b"".join(pieces)
+    async def close(self) -> None:
+        """End this event loop's connections; the next call opens others."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    def _session(self) -> "ClientSession":
+        """This event loop's: several runs, each with a loop of its own, may share an endpoint."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._sessions:
+            self._sessions[loop] = self._aiohttp.ClientSession(
+                headers=self._headers,
+                connector=self._aiohttp.TCPConnector(limit=0),
+                cookie_jar=self._aiohttp.DummyCookieJar(),
+                timeout=self._aiohttp.ClientTimeout(),
+                trust_env=False,
+            )
+        return self._sessions[loop]
 
     @staticmethod
-    def _raise_for(status: int, data: bytes, after: str | None) -> None:
+    def _raise_for(status: int, said: str, after: str | None) -> None:
         if status == 200:
             return
-        found = f"HTTP {status}: {data[:200].decode('utf-8', 'replace')}"
+        if 300 <= status < 400:
+            said = "a redirect, which is not followed"
+        found = f"HTTP {status}: {said}"
         if status in (408, 409, 425, 429) or status >= 500:
             raise ScoreError(ScoreFault.UNAVAILABLE, found, after=_seconds(after))
         raise ScoreError(ScoreFault.REFUSED, found)
+
+
+def answer_bytes(tokens: int, top_k: int) -> int:
+    """The most bytes that an answer is read to: 64 kB, and 1 kB for each token and candidate."""
+    return 64_000 + 1_000 * tokens * (1 + top_k)
 
 
 def _seconds(after: str | None) -> float | None:
@@ -132,40 +145,41 @@ def _seconds(after: str | None) -> float | None:
         pass
     try:
         return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
-class VllmScorer:
+@dataclass(slots=True)
+class _Served:
+    endpoint: Endpoint
+
+    async def close(self) -> None:
+        await self.endpoint.close()
+
+
+@dataclass(slots=True)
+class VllmScorer(_Served):
     """vLLM's `prompt_logprobs` on its OpenAI-compatible completions endpoint."""
 
-    def __init__(self, endpoint: Endpoint, model: str, tokenizer: str | None = None) -> None:
-        self._endpoint, self._model, self.tokenizer = endpoint, model, tokenizer
+    model: str
+    tokenizer: str | None = None
 
-    def score(self, token_ids: Ids, top_k: int) -> Score:
-        answer = self._endpoint.post(
-            "/v1/completions",
-            {
-                "model": self._model,
-                "prompt": token_ids.tolist(),
-                "max_tokens": 1,
-                "temperature": 0.0,
-                "prompt_logprobs": top_k,
-                "add_special_tokens": False,
-            },
-        )
-        return read_vllm(answer, token_ids, top_k)
-
-    def close(self) -> None:
-        self._endpoint.close()
+    async def score(self, token_ids: Ids, top_k: int) -> Score:
+        body = {
+            "model": self.model,
+            "prompt": token_ids.tolist(),
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "prompt_logprobs": top_k,
+            "add_special_tokens": False,
+        }
+        most = answer_bytes(token_ids.size, top_k)
+        return read_vllm(await self.endpoint.post("/v1/completions", body, most), token_ids, top_k)
 
 
 def read_vllm(answer: Any, token_ids: Ids, top_k: int) -> Score:
     """The score that an answer with `prompt_logprobs` holds."""
-    rows = _at(answer, "choices", 0, "prompt_logprobs")
-    if not isinstance(rows, list):
-        raise ScoreError(ScoreFault.UNREADABLE, "no prompt_logprobs in the answer")
-    _same_length(rows, token_ids)
+    rows = _rows(answer, token_ids, "choices", 0, "prompt_logprobs")
     logprobs = np.full(token_ids.size, math.nan)
     top: list[Candidates | None] = [None] * token_ids.size
     for i in range(1, token_ids.size):
@@ -179,98 +193,90 @@ def read_vllm(answer: Any, token_ids: Ids, top_k: int) -> Score:
             raise ScoreError(ScoreFault.OTHER_TOKENS, f"no id {token} at position {i}")
         logprobs[i] = number(_at(row, token, "logprob"))
         # The token itself is listed beside the likeliest, whatever its own rank.
-        ranked = [(_id(key), number(_at(value, "logprob"))) for key, value in row.items()]
-        top[i] = sorted(ranked, key=lambda one: (-one[1], one[0]))[:top_k]
+        ranked = [(token_id(key), number(_at(value, "logprob"))) for key, value in row.items()]
+        # No number comes first, for `checked` to find it.
+        ranked.sort(key=lambda one: (not math.isnan(one[1]), -one[1], one[0]))
+        top[i] = ranked[:top_k]
     return Score(logprobs, top if top_k else None)
 
 
-class SglangScorer:
+@dataclass(slots=True)
+class SglangScorer(_Served):
     """SGLang's `/generate` with `return_logprob` from the first token on."""
 
-    def __init__(self, endpoint: Endpoint, tokenizer: str | None = None) -> None:
-        self._endpoint, self.tokenizer = endpoint, tokenizer
+    tokenizer: str | None = None
 
-    def score(self, token_ids: Ids, top_k: int) -> Score:
-        answer = self._endpoint.post(
-            "/generate",
-            {
-                "input_ids": token_ids.tolist(),
-                "sampling_params": {"max_new_tokens": 1, "temperature": 0.0},
-                "return_logprob": True,
-                "logprob_start_len": 0,
-                "top_logprobs_num": top_k,
-            },
-        )
-        rows = _at(answer, "meta_info", "input_token_logprobs")
-        if not isinstance(rows, list):
-            raise ScoreError(ScoreFault.UNREADABLE, "no input_token_logprobs in the answer")
-        _same_length(rows, token_ids)
-        logprobs = np.full(token_ids.size, math.nan)
-        for i, row in enumerate(rows):
-            if _at(row, 1) != token_ids[i]:
-                raise ScoreError(ScoreFault.OTHER_TOKENS, f"another id at position {i}")
-            if i:
-                logprobs[i] = number(_at(row, 0))
-        if not top_k:
-            return Score(logprobs)
-        listed = _at(answer, "meta_info", "input_top_logprobs")
-        if not isinstance(listed, list):
-            raise ScoreError(ScoreFault.UNREADABLE, "no input_top_logprobs in the answer")
-        top = [
-            None if not row else [(_id(_at(one, 1)), number(_at(one, 0))) for one in row]
-            for row in listed
-        ]
-        return Score(logprobs, [None, *top[1:]] if top else top)
-
-    def close(self) -> None:
-        self._endpoint.close()
+    async def score(self, token_ids: Ids, top_k: int) -> Score:
+        body = {
+            "input_ids": token_ids.tolist(),
+            "sampling_params": {"max_new_tokens": 1, "temperature": 0.0},
+            "return_logprob": True,
+            "logprob_start_len": 0,
+            "top_logprobs_num": top_k,
+        }
+        most = answer_bytes(token_ids.size, top_k)
+        return read_sglang(await self.endpoint.post("/generate", body, most), token_ids, top_k)
 
 
-class EchoScorer:
+def read_sglang(answer: Any, token_ids: Ids, top_k: int) -> Score:
+    """The score that an answer with `input_token_logprobs` holds."""
+    rows = _rows(answer, token_ids, "meta_info", "input_token_logprobs")
+    for i, row in enumerate(rows):
+        if token_id(_at(row, 1)) != token_ids[i]:
+            raise ScoreError(ScoreFault.OTHER_TOKENS, f"another id at position {i}")
+    logprobs = np.array([number(_at(row, 0)) for row in rows], np.float64)
+    logprobs[:1] = math.nan
+    if not top_k:
+        return Score(logprobs)
+    top: list[Candidates | None] = [None]
+    for row in _rows(answer, token_ids, "meta_info", "input_top_logprobs")[1:]:
+        if not isinstance(row, list | None):
+            raise ScoreError(ScoreFault.UNREADABLE, "no list of candidates at a position")
+        found = [(token_id(_at(one, 1)), number(_at(one, 0))) for one in row or []]
+        top.append(found[:top_k] or None)
+    return Score(logprobs, top)
+
+
+@dataclass(slots=True)
+class EchoScorer(_Served):
     """The completions endpoint that echoes its prompt (`echo`, `logprobs`), as other servers do.
 
     The echo names tokens as text, so only their number can be checked, not the ids.
     """
 
-    def __init__(self, endpoint: Endpoint, model: str, tokenizer: str | None = None) -> None:
-        self._endpoint, self._model, self.tokenizer = endpoint, model, tokenizer
+    model: str
+    tokenizer: str | None = None
 
-    def score(self, token_ids: Ids, top_k: int) -> Score:
+    async def score(self, token_ids: Ids, top_k: int) -> Score:
         if top_k:
             raise ScoreError(ScoreFault.REFUSED, "an echo has no ids for the likeliest tokens")
-        answer = self._endpoint.post(
-            "/v1/completions",
-            {
-                "model": self._model,
-                "prompt": token_ids.tolist(),
-                "max_tokens": 0,
-                "temperature": 0.0,
-                "echo": True,
-                "logprobs": 1,
-            },
-        )
-        rows = _at(answer, "choices", 0, "logprobs", "token_logprobs")
-        if not isinstance(rows, list):
-            raise ScoreError(ScoreFault.UNREADABLE, "no token_logprobs in the answer")
-        _same_length(rows, token_ids)
-        return Score(np.array([number(row) for row in rows], np.float64))
-
-    def close(self) -> None:
-        self._endpoint.close()
+        body = {
+            "model": self.model,
+            "prompt": token_ids.tolist(),
+            "max_tokens": 0,
+            "temperature": 0.0,
+            "echo": True,
+            "logprobs": 1,
+        }
+        most = answer_bytes(token_ids.size, 1)
+        return read_echo(await self.endpoint.post("/v1/completions", body, most), token_ids)
 
 
-def _same_length(rows: list[Any], token_ids: Ids) -> None:
+def read_echo(answer: Any, token_ids: Ids) -> Score:
+    """The score that an answer with the prompt's `token_logprobs` holds."""
+    rows = _rows(answer, token_ids, "choices", 0, "logprobs", "token_logprobs")
+    return Score(np.array([number(row) for row in rows], np.float64))
+
+
+def _rows(answer: Any, token_ids: Ids, *path: str | int) -> list[Any]:
+    """The list at a path, if it has one element for each token."""
+    rows = _at(answer, *path)
+    if not isinstance(rows, list):
+        raise ScoreError(ScoreFault.UNREADABLE, f"no {path[-1]} in the answer")
     if len(rows) != token_ids.size:
-        raise ScoreError(ScoreFault.WRONG_LENGTH, f"{len(rows)} values for {token_ids.size} tokens")
-
-
-def _id(value: Any) -> int:
-    """A token id, written as a number or, as a key, in digits."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal():
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ScoreError(ScoreFault.UNREADABLE, f"no token id: {value!r:.40}")
-    return value
+        found = f"{len(rows)} values for {token_ids.size} tokens"
+        raise ScoreError(ScoreFault.WRONG_LENGTH, found)
+    return rows
 
 
 def _at(value: Any, *path: str | int) -> Any:

@@ -1,36 +1,24 @@
 """Scores the sequences of datum shards: each once, in parallel, retried, resumable."""
 
-import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
-from tenacity import RetryCallState, Retrying, wait_random_exponential
 
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.calls import Calls
 from wmo_distill.scorers.options import ScoreOptions
-from wmo_distill.scorers.scorer import (
-    Needed,
-    Score,
-    ScoreError,
-    ScoreFault,
-    Scorer,
-    checked,
-)
+from wmo_distill.scorers.scorer import Needed, Score, ScoreError, ScoreFault, Scorer
 from wmo_distill.tokens import Ids
 
 PART_TOKENS = 2_000_000
-PART_SECONDS = 20.0
-"""Scores are put on disk in parts of at most so many tokens, taken in so many seconds: a run that
-is killed loses no more."""
+"""Scores are put on disk in parts of at most so many values."""
 
 
 class ScorePlan(BaseModel):
@@ -106,38 +94,28 @@ def score_datums(
 
     `changes` are fields of `ScoreOptions`.
     At most `concurrency` calls run at once; a sequence whose scorer is unavailable is tried
-    `attempts` times, waiting from `wait` seconds on. UsageError where the tokenizers are known to
-    differ; DistillError once nothing is available any more, with all before it kept.
+    `attempts` times, waiting from `wait` seconds on. It may be called where an event loop runs;
+    `progress` is called from another thread. An interrupt ends it within 10 seconds. UsageError
+    where the tokenizers are known to differ; DistillError once nothing is available any more.
+    Whatever ends it, all scores so far are kept.
     """
     options = ScoreOptions.of(options, **changes)
-    top_k, concurrency = options.top_k, options.concurrency
-    attempts, wait = options.attempts, options.wait
+    top_k = options.top_k
     datums = Path(datums)
     total = read_datum_manifest(datums).summary.stats.datums
     refuse_other_tokenizer(datums, scorer.tokenizer)
     missing = Missing(datums, cache, teacher, top_k)
     run = _Run(ScoreParts(cache, teacher, top_k))
-    waiting: deque[tuple[str, int, Future[Score]]] = deque()
-    with cache.writing(), ThreadPoolExecutor(concurrency) as threads:
-        try:
-            for name, ids, needed in missing:
-                while len(waiting) >= 2 * concurrency:
-                    run.settle(*waiting.popleft())
-                    if progress is not None:
-                        progress(run.requests, total)
-                job = threads.submit(one_score, scorer, ids, top_k, attempts, wait, needed)
-                waiting.append((name, ids.size, job))
-            while waiting:
-                run.settle(*waiting.popleft())
-                if progress is not None:
-                    progress(run.requests, total)
-        except BaseException:
-            for _, _, future in waiting:
-                future.cancel()
-            scorer.close()
-            run.parts.close()  # what was answered is kept
-            raise
-        run.parts.close()
+
+    def take(sequence: tuple[str, int], answer: Score | ScoreError) -> None:
+        run.settle(*sequence, answer)
+        if progress is not None:
+            progress(run.requests, total)
+
+    asked = (((name, ids.size), ids, needed) for name, ids, needed in missing)
+    with cache.writing():
+        calls = Calls(scorer, options.concurrency, options.attempts, options.wait)
+        calls.make(asked, top_k, take, run.parts.close)
     return ScoreSummary(
         teacher=teacher,
         sequences=missing.cached + run.requests,
@@ -159,12 +137,12 @@ class ScoreParts:
 
     def _begin(self) -> None:
         self._waiting: list[tuple[str, Score, int]] = []
-        self._values, self._since = 0, time.monotonic()
+        self._values = 0
 
     def add(self, name: str, score: Score) -> None:
         self._waiting.append((name, score, self._top_k))
         self._values += score.logprobs.size * (1 + 2 * self._top_k)
-        if self._values >= PART_TOKENS or time.monotonic() - self._since >= PART_SECONDS:
+        if self._values >= PART_TOKENS:
             self.close()
 
     def close(self) -> None:
@@ -185,17 +163,15 @@ class _Run:
     first_found: dict[ScoreFault, str] = field(default_factory=dict)
     _in_vain: int = 0
 
-    def settle(self, name: str, tokens: int, future: Future[Score]) -> None:
+    def settle(self, name: str, tokens: int, answer: Score | ScoreError) -> None:
         self.requests += 1
-        try:
-            score = future.result()
-        except ScoreError as error:
-            self._fault(error)
+        if isinstance(answer, ScoreError):
+            self._fault(answer)
             return
         self._in_vain = 0
         self.scored += 1
         self.tokens += tokens
-        self.parts.add(name, score)
+        self.parts.add(name, answer)
 
     def _fault(self, error: ScoreError) -> None:
         self.faults[error.fault] = self.faults.get(error.fault, 0) + 1
@@ -213,42 +189,6 @@ class _Run:
 
 # So many requests without an answer, each with all its retries: the server is gone.
 _GONE = 16
-
-
-def one_score(
-    scorer: Scorer,
-    ids: Ids,
-    top_k: int,
-    attempts: int,
-    wait: float,
-    needed: Needed | None = None,
-) -> Score:
-    """A checked score, with retries; ScoreError where there is none in the end.
-
-    Only the `needed` tokens must have a number.
-    """
-    return _retrying(attempts, wait)(lambda: checked(scorer.score(ids, top_k), ids.size, needed))
-
-
-def _retrying(attempts: int, wait: float) -> Retrying:
-    """Unavailable: again, later and later, or when the server says; an odd answer: once more."""
-    spread = wait_random_exponential(multiplier=wait, max=60.0)
-    limits = {ScoreFault.UNAVAILABLE: attempts, ScoreFault.REFUSED: 1}
-
-    def error_of(state: RetryCallState) -> ScoreError | None:
-        error = state.outcome.exception() if state.outcome else None
-        return error if isinstance(error, ScoreError) else None
-
-    def again(state: RetryCallState) -> bool:
-        error = error_of(state)
-        return error is not None and state.attempt_number < limits.get(error.fault, 2)
-
-    def pause(state: RetryCallState) -> float:
-        error = error_of(state)
-        asked = None if error is None else error.after
-        return spread(state) if asked is None else min(asked, 300.0)
-
-    return Retrying(retry=again, wait=pause, reraise=True)
 
 
 class Missing:

@@ -1,8 +1,10 @@
 """What a scorer is, what it may answer, and why an answer is not taken."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -25,6 +27,8 @@ class ScoreFault(StrEnum):
     """The server says that the request is wrong, such as a sequence beyond its context."""
     UNREADABLE = "unreadable"
     """An answer in another form than the scorer's."""
+    ANSWER_TOO_LARGE = "answer_too_large"
+    """More bytes than an answer about so many tokens and candidates can have."""
     WRONG_LENGTH = "wrong_length"
     OTHER_TOKENS = "other_tokens"
     """The answer speaks of other ids than were asked about."""
@@ -39,13 +43,32 @@ class ScoreFault(StrEnum):
 
 
 class ScoreError(Exception):
-    """A sequence could not be scored."""
+    """A sequence could not be scored; what was found is made safe to show."""
 
     def __init__(self, fault: ScoreFault, found: str, *, after: float | None = None) -> None:
-        super().__init__(f"{fault}: {found}")
+        super().__init__(f"{fault}: {one_line(found)}")
         self.fault = fault
         self.after = after
         """Seconds that the server asked to wait."""
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """Text from elsewhere on one line: cut, and what is no printable character escaped."""
+    line = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1]
+    )
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def without_key(text: str, key: str) -> str:
+    """The text with `***` for whatever it has in common with an API key."""
+    if len(key) < 4:
+        return text.replace(key, "***") if key else text
+    while True:  # the text gets shorter each time
+        same = SequenceMatcher(None, text, key, autojunk=False).find_longest_match()
+        if same.size < min(6, len(key)):
+            return text
+        text = f"{text[: same.a]}***{text[same.a + same.size :]}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,17 +84,17 @@ class Score:
 
 
 class Scorer(Protocol):
-    """Anything that gives log-probabilities of a sequence; it is called from several threads."""
+    """Anything that gives log-probabilities of a sequence; several calls run at once."""
 
     tokenizer: str | None
     """A fingerprint of the tokenizer behind the ids, None where it is not known."""
 
-    def score(self, token_ids: Ids, top_k: int) -> Score:
+    async def score(self, token_ids: Ids, top_k: int) -> Score:
         """ScoreError where there is no answer."""
         ...
 
-    def close(self) -> None:
-        """Give up what is under way: the calls end with a ScoreError, soon."""
+    async def close(self) -> None:
+        """Let go of what the calls of this event loop held; another loop's calls may follow."""
         ...
 
 
@@ -86,6 +109,31 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return math.nan
     return float(value)
+
+
+_DIGITS = re.compile("0|[1-9][0-9]{0,9}")
+
+
+def token_id(value: Any) -> int:
+    """A token id, written as a number or, as a key, in digits; ScoreError for anything else."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        return int(value)
+    if type(value) is not int:
+        raise ScoreError(ScoreFault.UNREADABLE, "a token id that is none")
+    return value
+
+
+def candidates(row: Any, top_k: int) -> Candidates | None:
+    """A list of at most `top_k` pairs (token id, log-probability), or None."""
+    if row is None:
+        return None
+    try:
+        pairs = [(token_id(token), number(logprob)) for token, logprob in row]
+    except (TypeError, ValueError):
+        raise ScoreError(ScoreFault.UNREADABLE, "a candidate that is no pair") from None
+    if len(pairs) > top_k:
+        raise ScoreError(ScoreFault.UNREADABLE, f"over {top_k} candidates for a token")
+    return pairs
 
 
 def checked(score: Score, tokens: int, needed: Needed | None = None) -> Score:

@@ -1,13 +1,19 @@
 """Scores by tinker's sampling client."""
 
-import math
+import os
 from typing import Any
 
 import numpy as np
 
-from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
-from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault
+from wmo_distill.scorers.scorer import (
+    Score,
+    ScoreError,
+    ScoreFault,
+    candidates,
+    number,
+    without_key,
+)
 from wmo_distill.tokens import Ids
 
 
@@ -17,36 +23,38 @@ class TinkerScorer:
     def __init__(self, client: Any, tokenizer: str | None = None) -> None:
         self._client, self.tokenizer = client, tokenizer
 
-    def score(self, token_ids: Ids, top_k: int) -> Score:
+    async def score(self, token_ids: Ids, top_k: int) -> Score:
         from tinker import types
 
         prompt = types.ModelInput.from_ints(token_ids.tolist())
+        listed: Any = None
         try:
-            if not top_k:
-                return Score(_numbers(self._client.compute_logprobs(prompt).result()))
-            answer = self._client.sample(
-                prompt=prompt,
-                num_samples=1,
-                sampling_params=types.SamplingParams(max_tokens=1),
-                include_prompt_logprobs=True,
-                topk_prompt_logprobs=top_k,
-            ).result()
+            if top_k:
+                answer = await self._client.sample(
+                    prompt=prompt,
+                    num_samples=1,
+                    sampling_params=types.SamplingParams(max_tokens=1),
+                    include_prompt_logprobs=True,
+                    topk_prompt_logprobs=top_k,
+                )
+                values, listed = answer.prompt_logprobs, answer.topk_prompt_logprobs or []
+            else:
+                values = await self._client.compute_logprobs(prompt)
         except Exception as error:  # the SDK retries what can be retried
             refused = getattr(error, "status_code", None) in (400, 404, 413, 422)
             fault = ScoreFault.REFUSED if refused else ScoreFault.UNAVAILABLE
-            raise ScoreError(fault, f"{type(error).__name__}: {error}") from error
-        top: list[Candidates | None] = [
-            None if row is None else [(int(token), float(value)) for token, value in row]
-            for row in answer.topk_prompt_logprobs or []
-        ]
-        return Score(_numbers(answer.prompt_logprobs), [None, *top[1:]] if top else top)
+            found = f"{type(error).__name__}: {error}"
+            raise ScoreError(
+                fault, without_key(found[:1000], os.environ.get("TINKER_API_KEY", ""))
+            ) from None
+        try:
+            top = None if listed is None else [candidates(row, top_k) for row in listed]
+            return Score(np.array([number(x) for x in values or []], np.float64), top)
+        except TypeError:
+            raise ScoreError(ScoreFault.UNREADABLE, "no lists in the answer") from None
 
-    def close(self) -> None:
-        """The SDK's futures cannot be given up."""
-
-
-def _numbers(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.array([math.nan if x is None else x for x in values or []], np.float64)
+    async def close(self) -> None:
+        """The SDK keeps its connections."""
 
 
 def tinker_scorer(
