@@ -27,8 +27,9 @@ class ExportSummary(BaseModel):
     datums: int = 0
     exported: int = 0
     tokens: int = 0
-    """Of exported sequences, context and trained."""
+    """All tokens of exported sequences, context and trained."""
     loss_tokens: int = 0
+    """Trained tokens of exported sequences."""
     refused: dict[Refusal, int] = Field(default_factory=dict)
     refused_loss_tokens: int = 0
     lost_first_tokens: int = 0
@@ -70,14 +71,14 @@ def export_datums(
             if progress is not None:
                 progress(counts.datums, total)
     summary = counts.summary(target, manifest.options.reward, files.names)
-    told = {
+    content = {
         "kind": KIND,
         "tool_version": tool_version(),
         "source": manifest.source,
         "assume_mode": assume_mode,
         **summary.model_dump(mode="json"),
     }
-    replace_manifest(out, told, old)
+    replace_manifest(out, content, old)
     return summary
 
 

@@ -36,7 +36,7 @@ _LONG = 1 << 13
 
 
 class NotFlat(Exception):  # noqa: N818 - a signal to take the ordinary path, not an error
-    """The text is no flat JSON list; only the whole document can tell what it is."""
+    """The text is no flat JSON list; only the whole document shows what it is."""
 
 
 def read_ids(text: bytes) -> Ids | None:
