@@ -17,7 +17,7 @@ from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer
 from wmo_distill.scorers.run import plan_scores, score_datums
-from wmo_distill.scorers.scorer import ScoreFault, Scorer
+from wmo_distill.scorers.scorer import Score, ScoreFault, Scorer
 from wmo_distill.tokens import Ids
 
 TEACHER = LanguageModel(seed=5)

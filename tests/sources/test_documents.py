@@ -19,6 +19,7 @@ from wmo_distill.tokenjson import extras, numbers, scan
 from wmo_distill.tokenjson.extras import Written
 from wmo_distill.tokenjson.rows import UNREAD_IDS, UNREAD_LOGPROBS, IdRow, LogprobRow, whole_row
 
+LONG = numbers._LONG
 FORMS = {
     "result": read_result_lists,
     "trajectory": read_step_lists,
@@ -66,9 +67,10 @@ def check(data: bytes, form: str, folder: Path, window: int = 1 << 20) -> bool:
     if not isinstance(value, Absent):
         plain(value)
     slow = []
-    for accelerator in {numbers.simdjson, None}:
+    for accelerator, long in {(numbers.simdjson, LONG), (None, LONG), (None, 0)}:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(numbers, "simdjson", accelerator)
+            patch.setattr(numbers, "_LONG", long)
             patch.setattr(documents, "scan", partial(scan.scan, window=window))
             patch.setattr(extras, "SMALL", 1)
             if form == "result":

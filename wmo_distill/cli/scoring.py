@@ -61,7 +61,6 @@ def scorer_of(server: Server) -> "Scorer":
     from wmo_distill.scorers.tinker import tinker_scorer
 
     kind, url, model, tokenizer = server.scorer, server.url, server.model, server.tokenizer
-    api_key_env = server.api_key_env
     if kind != "sglang" and model is None:
         raise UsageError(f"--model: expected the name that --scorer {kind} asks for, found none")
     if kind == "tinker":

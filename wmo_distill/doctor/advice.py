@@ -45,7 +45,7 @@ class Needs:
     retries_unknown: int
     """Trials of `harbor serve` whose database cannot be read."""
     not_collecting: int
-    """Trials whose agent can record tokens and whose config does not tell it to."""
+    """Trials whose agent can record tokens and whose config does not ask it to."""
     without_recorder: int
     """Trials whose agent writes no tokens."""
     unknown_agent: int
@@ -83,15 +83,15 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
         (needs.retries_unknown, needs.trials, "trials", Advice(
             missing="which attempts were retried",
             of="",
-            why="harbor serve ran these trials, and only its database (harbor.sqlite3, beside "
+            why="harbor serve ran these trials, and only its database (harbor.sqlite3, next to "
             "files/) says which attempt repeats which; it cannot be read from here, so an attempt "
-            "that failed counts beside its retry",
+            "that failed is counted with its retry",
             for_rl_only=False,
         )),
         (needs.not_collecting, needs.recording, "trials of agents that can record", Advice(
             missing="token collection is off",
             of="",
-            why="Harbor records no token ids unless the agent is told to; "
+            why="Harbor records no token ids unless the config asks for them; "
             "a trial run without them cannot be mended",
             for_rl_only=False,
             agent=("collect_rollout_details: true",),
@@ -108,7 +108,7 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
             missing="an agent that we know",
             of="",
             why="none of Harbor's own, and no tokens were found: whether it can record them is "
-            "unknown to us; a recorder beside it always can (build with --sinks DIR)",
+            "unknown to us; a recorder next to it always can (build with --sinks DIR)",
             for_rl_only=False,
         )),
         (needs.silent, needs.read, "trials read", Advice(
@@ -153,14 +153,14 @@ def advise(needs: Needs) -> tuple[Advice, ...]:
         (needs.policy_version, needs.sampled, "episodes with tokens", Advice(
             missing="the policy version",
             of="",
-            why="which weights sampled the tokens; needed to tell old data from new",
+            why="which weights sampled the tokens; needed to separate old data from new",
             for_rl_only=True,
             declare=("policy_version=VERSION",),
         )),
         (needs.tokenizer, needs.sampled, "episodes with tokens", Advice(
             missing="the tokenizer",
             of="",
-            why="ids mean nothing without it; any fingerprint that tells yours apart will do",
+            why="ids mean nothing without it; any fingerprint that identifies yours will do",
             for_rl_only=False,
             declare=("tokenizer=NAME",),
         )),

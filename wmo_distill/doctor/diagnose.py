@@ -1,4 +1,4 @@
-"""What directories of trials hold, told before a build: a sample is read, the rest is counted."""
+"""What directories of trials hold, reported before a build: a sample is read, the rest counted."""
 
 import os
 import tempfile
@@ -36,6 +36,7 @@ class Sample(BaseModel):
 
     trials: int
     bytes: int
+    """Size of the files of these trials that a build may read."""
     episodes: int
     with_logprobs: int
     """Trials in which every sampled token has its log-probability."""
@@ -60,15 +61,17 @@ class Diagnosis(BaseModel):
     trials: int
     jobs: int
     bytes: int
-    """Of the files that a build may read."""
+    """Size of the files that a build may read."""
     harbor: dict[str, int]
+    """Trials by Harbor's version."""
     agents: dict[str, int]
     models: dict[str, int]
     sample: Sample
     advice: tuple[Advice, ...]
     build_seconds: float | None
-    """Estimates for this machine's cores; None where nothing could be sampled."""
+    """Estimate for this machine's cores; None where nothing could be sampled."""
     shard_bytes: int | None
+    """Estimated size of the dataset; None as above."""
 
 
 def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:

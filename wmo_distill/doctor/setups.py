@@ -21,10 +21,11 @@ class Setup:
     """What a trial's own config says of how it was run; nothing of this needs its result."""
 
     harbor: str
+    """Harbor's version, or the trajectory's where no lock states it."""
     agent: str
     model: str
     collects: bool | None
-    """None where no config can be read."""
+    """Whether the config asks for token ids; None where no config can be read."""
     kind: AgentKind
     job_id: str | None = None
 
@@ -55,7 +56,7 @@ def _locked_version(files: TrialFiles) -> str | None:
 
 
 def _atif_version(files: TrialFiles) -> str | None:
-    """The version of the trajectory's format, which tells the age of a Harbor without a lock."""
+    """The version of the trajectory's format, which shows the age of a Harbor without a lock."""
     steps = [f"steps/{name}/agent" for name in files.names("steps")]
     for directory in ("agent", *steps):
         opened = files.open(f"{directory}/trajectory.json")

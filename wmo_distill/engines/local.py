@@ -112,7 +112,7 @@ class _Seat:
                 except queue.Empty:
                     return
                 self._finished.put((index, self._answer(index)))
-        except BaseException as error:  # told to the consumer, who would wait for ever otherwise
+        except BaseException as error:  # the consumer would wait for ever without it
             self._finished.put((index, error))
         finally:
             self._end()

@@ -10,6 +10,8 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[Value]):
+    """The task returned."""
+
     value: Value
 
 
@@ -22,9 +24,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """The worker ended without an answer, by its exit code; negative: by that signal."""
+    """The worker ended without an answer."""
 
     exit_code: int
+    """Negative: the number of the signal that ended it."""
 
 
 class Engine(Protocol):

@@ -48,6 +48,6 @@ def _send(answers: IO[bytes], outcome: Done[Any] | Failed) -> None:
     try:
         pickle.loads(pickle.dumps(outcome))
     except Exception as error:
-        told = outcome.error if isinstance(outcome, Failed) else error
-        outcome = Failed(RuntimeError(f"{type(told).__name__}: {told}"))
+        cause = outcome.error if isinstance(outcome, Failed) else error
+        outcome = Failed(RuntimeError(f"{type(cause).__name__}: {cause}"))
     write_frame(answers, outcome)

@@ -38,9 +38,9 @@ class Order:
     shuffle: bool = True
     seed: int = 0
     buffer: int = 256
-    """Sequences among which the next one is drawn."""
+    """Number of sequences among which the next one is drawn."""
     pack_tokens: int | None = None
-    """Tokens of a packed item; a longer sequence is an item by itself."""
+    """Most tokens of a packed item; a longer sequence is an item by itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,9 @@ class EpochItems:
     """
 
     rows: Numbers
+    """[rows] row numbers, item after item."""
     starts: Numbers
+    """[items + 1] where each item begins in `rows`, and the end."""
 
     def __len__(self) -> int:
         return self.starts.size - 1
@@ -66,6 +68,7 @@ class RankItems:
 
     numbers: Numbers
     padding: int = 0
+    """How many items at the end are repeats that make ranks equal, not to be trained."""
 
     def __len__(self) -> int:
         return self.numbers.size

@@ -1,4 +1,4 @@
-"""Routed experts in JSON: the bytes as base64 beside their shape and type."""
+"""Routed experts in JSON: the bytes as base64, with their shape and type."""
 
 import base64
 from collections.abc import Mapping

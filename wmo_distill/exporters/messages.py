@@ -105,7 +105,7 @@ def export_messages(
     progress: Callable[[int, int], None] | None = None,
     **changes: Any,
 ) -> MessageSummary:
-    """Write the chats of the dataset in `source`; its trials must lie where they were built from.
+    """Write the chats of the dataset in `source`; its trials must be where they were built from.
 
     `changes` are fields of `ExportOptions`. UsageError for an unknown form, a source that is no
     dataset, or an `out` that is something else.
@@ -182,7 +182,7 @@ def _chats(parent: Path, row: Mapping[str, Any], only: Graded | None) -> list[Ch
 def _agent_dir(files: TrialFiles, row: Mapping[str, Any]) -> str:
     place = EpisodePlace(None, root=step_root(row["step_name"]))
     if row["step_name"] is not None and not files.is_dir(place.directory("agent")):
-        # The files of a step that was interrupted lie elsewhere; only the result tells which it is.
+        # The files of a step that was interrupted are elsewhere; only the result says which it is.
         places = episode_places(read_documents(files, extra=False))
         place = next((p for p in places if p.step_index == row["step_index"]), place)
     return place.directory("agent")

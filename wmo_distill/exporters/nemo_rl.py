@@ -28,7 +28,7 @@ def datum_spec_row(row: DatumRow, place: Place) -> Row:
     return {
         "message_log": _messages(row),
         # Of the prompt alone, as in the batches of NeMo-RL's rollouts: GRPO groups by the
-        # messages that lie within it.
+        # messages that are within it.
         "length": prompt_tokens(row),
         "extra_env_info": {
             "episode_id": row.datum.episode_id,

@@ -86,8 +86,8 @@ class Clock:
 
 def datums_digest(manifest: DatumManifest) -> str:
     """16 hex digits that differ when any part does."""
-    told = "\n".join(f"{part.file} {part.sha256}" for part in manifest.parts)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    content = "\n".join(f"{part.file} {part.sha256}" for part in manifest.parts)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def fingerprint(datums: str, world_size: int, order: Order) -> State:

@@ -47,8 +47,8 @@ def training_samples(
     samples = []
     for row in rows:
         fields = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row.items()}
-        if told := fields.get("routed_experts"):
-            array = experts_array(told)
+        if routed := fields.get("routed_experts"):
+            array = experts_array(routed)
             fields["routed_experts"] = experts(
                 data=array.tobytes(), shape=list(array.shape), dtype=array.dtype.name
             )

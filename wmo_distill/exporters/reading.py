@@ -25,6 +25,7 @@ class PartFile:
 
     path: Path
     groups: tuple[int, ...]
+    """Rows of each row group."""
 
     @property
     def rows(self) -> int:

@@ -27,8 +27,9 @@ class ExportSummary(BaseModel):
     datums: int = 0
     exported: int = 0
     tokens: int = 0
-    """Of exported sequences, context and trained."""
+    """All tokens of exported sequences, context and trained."""
     loss_tokens: int = 0
+    """Trained tokens of exported sequences."""
     refused: dict[Refusal, int] = Field(default_factory=dict)
     refused_loss_tokens: int = 0
     lost_first_tokens: int = 0

@@ -50,7 +50,7 @@ def skyrl_generator_output(rows: Sequence[Row]) -> dict[str, Any]:
     """A `GeneratorOutput` of rows, or of lines of the file, with the installed `TrajectoryID`.
 
     The trainer wants the sequences of a group, and in it those of an episode, side by side: groups
-    stand in the order of their first row. With several sequences an episode, set
+    are in the order of their first row. With several sequences an episode, set
     `generator.step_wise_trajectories`. ValueError if the last sequence of an episode is left out.
     """
     from skyrl.train.generators.base import TrajectoryID

@@ -35,7 +35,7 @@ def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
     datum, values = row.datum, row.values
     start = prompt_tokens(row)
     response = slice(start, None)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "group_index": place.group,
         "index": place.index,
         "rollout_id": place.episode,
@@ -59,11 +59,11 @@ def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
         },
     }
     if datum.teacher_logprobs is not None:
-        told["teacher_log_probs"] = np.nan_to_num(datum.teacher_logprobs[response], nan=0.0)
+        fields["teacher_log_probs"] = np.nan_to_num(datum.teacher_logprobs[response], nan=0.0)
     if datum.routed_experts is not None:
         rows = datum.token_ids.size - 1
-        told["rollout_routed_experts"] = experts_value(datum.routed_experts, rows)
-    return told
+        fields["rollout_routed_experts"] = experts_value(datum.routed_experts, rows)
+    return fields
 
 
 def _status(row: DatumRow) -> str:
@@ -79,17 +79,17 @@ def _status(row: DatumRow) -> str:
 def save_rollout(rows: Iterable[Mapping[str, Any]], file: Path | str, rollout_id: int) -> int:
     """Write exported rows as the file that slime's `--load-debug-rollout-data` reads.
 
-    The rows of a group stand side by side, as slime's normalization cuts them. Gives the number
+    The rows of a group are next to each other, as slime's normalization cuts them. Gives the number
     of samples. Needs PyTorch.
     """
     import torch
 
     samples = []
     for row in in_groups(rows, "group_index"):
-        told = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row.items()}
-        if experts := told.get("rollout_routed_experts"):
-            told["rollout_routed_experts"] = experts_array(experts)
-        samples.append(told)
+        values = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row.items()}
+        if experts := values.get("rollout_routed_experts"):
+            values["rollout_routed_experts"] = experts_array(experts)
+        samples.append(values)
     torch.save({"rollout_id": rollout_id, "samples": samples}, file)
     return len(samples)
 

@@ -57,17 +57,17 @@ class SequenceEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a sequence stands among the exported ones; all count from 0 in their order."""
+    """Where a sequence is among the exported ones; all numbers count from 0 in their order."""
 
     index: int
     episode: int
     group: int
     step: int
-    """Among the sequences of its episode, which are contiguous."""
+    """Its number among the sequences of its episode, which are contiguous."""
     last: bool
-    """Whether it is the last of its episode's that are exported."""
+    """Whether it is the last exported sequence of its episode."""
     sequences: int = 1
-    """How many of its episode are exported."""
+    """Number of exported sequences of its episode."""
 
 
 Convert = Callable[[DatumRow, Place], Mapping[str, Any]]

@@ -66,8 +66,8 @@ def grpo_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
 def rollouts(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Exported rows as the lists that `rollout_func` returns; a reward function takes `reward`.
 
-    The rows of a group stand side by side: with groups of `num_generations` rows each, TRL's runs
-    are the groups.
+    The rows of a group are next to each other: with groups of `num_generations` rows each, TRL's
+    runs are the groups.
     """
     columns: dict[str, list[Any]] = {}
     for row in in_groups(rows, "group"):

@@ -88,7 +88,15 @@ def commit(
 
 
 class _NextParts:
-    """The parts of the next state; a file that a manifest names is never written to."""
+    """The parts of the next state; a file that a manifest names is never written to.
+
+    Where some rows of a part go, the others are copied, row group after row group, to a part with
+    the next free number; the old file stays until the new manifest is in place:
+
+        part-00000   a b c   b was read anew      part-00002   a c    (rewritten)
+        part-00001   d e     nothing changed      part-00001   d e    (the same file)
+        new          b                            part-00003   b
+    """
 
     def __init__(self, files: Parts[Manifest], rows: Mapping[str, Sequence[LedgerRow]]) -> None:
         self.kept: list[PartInfo] = []

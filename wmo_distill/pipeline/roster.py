@@ -1,7 +1,12 @@
 """Every trial that the dataset is to hold: which rows stand, which trials are still to be read.
 
 A ledger row pairs an id with the state of the files that this id was read from, never with another
-state: so an id of the ledger holds as long as the state does.
+state: so an id of the ledger holds as long as the state does. Example: trials a and b have id 7.
+
+    earlier build   a written, b skipped as its duplicate
+    now             a's result has changed: its rows no longer hold, so both are pending
+    `due`           a has id 8 now, so b is the only trial with id 7: both are read
+    elsewhere       were b below no PATH of this run, `_take_over` would look for it and read it
 """
 
 from collections import Counter

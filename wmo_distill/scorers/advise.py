@@ -9,8 +9,8 @@ from wmo_distill.scorers.residue import listed_share
 from wmo_distill.scorers.verdict import Finding, Verdict
 
 ACTIONS = {
-    Verdict.AGREES: "nothing to do: the recorded log-probabilities are this model's, as far as can "
-    "be told",
+    Verdict.AGREES: "nothing to do: the recorded log-probabilities are this model's, as far as "
+    "this check can see",
     Verdict.TEMPERATURE: "declare the temperature (`build --declare temperature=...`): it is not "
     "what the rows say",
     Verdict.FILTERED: "declare the filter, or turn it off in the sampler: it is not what the rows "
@@ -75,7 +75,7 @@ def cannot_tell(finding: Finding, tokens: Compared, claim: Claim, top_k: int) ->
         apart, mass = reach
         found.append(
             f"a temperature within {apart:.2g} of {claim.params.temperature:g}, or a filter that "
-            f"cuts less than {mass:.2g} of the mass: raise --sample to tell"
+            f"cuts less than {mass:.2g} of the mass: raise --sample to see"
         )
     if finding.drawn is not None:
         found.append(

@@ -24,7 +24,7 @@ from wmo_distill.scorers.compared import (
 )
 from wmo_distill.scorers.fault import claimed_values, find_fault
 from wmo_distill.scorers.filters import FilterOrder
-from wmo_distill.scorers.fit import after
+from wmo_distill.scorers.fit import apply_params
 from wmo_distill.scorers.options import CheckOptions, Noise
 from wmo_distill.scorers.report import (
     CheckReport,
@@ -147,9 +147,9 @@ def _more_may_tell(finding: Finding, tokens: Compared, claim: Claim) -> bool:
     if finding.verdict in (Verdict.UNTOLD, Verdict.WEIGHTS):
         return True
     if finding.params is not None and finding.drawn is None:
-        # Fitted to the tokens that are told: where many are not, others may be nearer.
+        # Fitted to the tokens whose value is known: where many are not, others may be nearer.
         orders = finding.orders or (FilterOrder.TOP_K_FIRST,)
-        return bool(np.isfinite(after(tokens, finding.params, orders[0])).mean() < 0.9)
+        return bool(np.isfinite(apply_params(tokens, finding.params, orders[0])).mean() < 0.9)
     claimed, _ = claimed_values(tokens, claim)
     return bool(finding.verdict is Verdict.AGREES and np.isfinite(claimed).mean() < 0.5)
 
@@ -234,7 +234,7 @@ class _Asking:
 def _report(finding: Finding, tokens: Compared, rows: list[DatumRow], claim: Claim) -> CheckReport:
     claimed, _ = claimed_values(tokens, claim)
     difference = tokens.recorded - claimed
-    # Where the claim tells nothing, the plain difference is better than none.
+    # Where the claim gives no value, the plain difference is better than none.
     shown = difference if np.isfinite(difference).any() else tokens.recorded - tokens.rescored
     whole = spread("all", shown)
     assert whole is not None

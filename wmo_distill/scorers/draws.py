@@ -1,4 +1,4 @@
-"""Were the tokens drawn as the rows say? Told from the tokens alone, where the records agree."""
+"""Were the tokens drawn as the rows say? Decided by the tokens alone, where the records agree."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from wmo_distill.scorers.filters import (
     orders_of,
     unlisted,
 )
-from wmo_distill.scorers.fit import filtered, heated
+from wmo_distill.scorers.fit import at_other_temperatures, with_other_filters
 
 # Draws are judged by so many tokens, evenly taken.
 _JUDGED = 2000
@@ -45,9 +45,9 @@ class Drawn:
     """Standard errors by which tokens already in the sequence, or in the call, come more often
     than that; the lower of the two."""
     departs: float
-    """Mean of the same surprise, in nats a token."""
+    """The same excess of likelihood on average, in nats a token."""
     rarest: float = 1.0
-    """By what share repeated tokens must be rarer for it to be seen."""
+    """Share by which repeated tokens must be rarer for `repeats` to show it."""
 
     @property
     def fits(self) -> bool:
@@ -116,26 +116,28 @@ def _gains(
 
     listed = _likelihood(tokens, claim, order, slip, conditional=True)
     other = [
-        one for one in heated(claim) if exact or abs(one.temperature / claim.temperature - 1) > 0.05
+        one
+        for one in at_other_temperatures(claim)
+        if exact or abs(one.temperature / claim.temperature - 1) > 0.05
     ]
     weigh(other, listed, conditional=True)
     if claim.temperature == 1.0:
         base = _likelihood(tokens, claim, order, slip)
-        weigh(list(filtered(tokens, claim)), base, conditional=False)
+        weigh(list(with_other_filters(tokens, claim)), base, conditional=False)
     else:
-        weigh(list(filtered(tokens, claim)), listed, conditional=True)
+        weigh(list(with_other_filters(tokens, claim)), listed, conditional=True)
     gains.pop(claim, None)
     for _ in range(3):  # a temperature and filters together
         best = max(gains, key=lambda one: gains[one])
         if gains[best] <= enough:
             break
-        further = [*filtered(tokens, best)]
+        further = [*with_other_filters(tokens, best)]
         if best.temperature != claim.temperature:
-            further += [*heated(best)]
+            further += [*at_other_temperatures(best)]
         if best.temperature == 1.0 == claim.temperature:
             base = _likelihood(tokens, claim, order, slip)
             weigh(further, base, conditional=False)
-            weigh(list(heated(best)), listed, conditional=True)
+            weigh(list(at_other_temperatures(best)), listed, conditional=True)
         else:
             weigh(further, listed, conditional=True)
         gains.pop(claim, None)
@@ -222,7 +224,7 @@ def _errors(total: float, variance: float) -> float:
 
 
 def resolution(tokens: Compared, params: SamplingParams) -> tuple[float, float] | None:
-    """What `drawn_by` could have told: a temperature this far off, a filter that cuts this mass."""
+    """What `drawn_by` could have seen: a temperature this far off, a filter that cuts this mass."""
     if not tokens.top.shape[1] or not len(tokens):
         return None
     tokens = tokens.thinned(_JUDGED)

@@ -8,7 +8,7 @@ import numpy as np
 
 from wmo_distill.scorers.compared import Claim, Compared
 from wmo_distill.scorers.filters import FilterOrder, Floats, SamplingParams, orders_of
-from wmo_distill.scorers.fit import after, best_order, fit_records
+from wmo_distill.scorers.fit import apply_params, best_order, fit_records
 from wmo_distill.scorers.tolerance import FEW, Tolerance, differ, limited, mean_abs
 
 _SHIFTS = (-2, -1, 1, 2)
@@ -30,16 +30,19 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A cause that explains the records; `rivals` explain them no less."""
+    """A cause that explains the records."""
 
     cause: Cause
     what: str
+    """The values that were recorded, in words: `values after temperature 0.7`."""
     difference: Floats
     """[N] recorded values less what the cause makes of the rescored, NaN where not known."""
     params: SamplingParams | None = None
     orders: tuple[FilterOrder, ...] = ()
     shift: int = 0
+    """Tokens further on in its run at which a token's value was recorded."""
     rivals: tuple[str, ...] = ()
+    """`what` of other causes that explain the records no less."""
     clues: tuple[str, ...] = field(default=())
 
 
@@ -88,7 +91,7 @@ def _causes(
     # A wrong record may come nearest to a wrong order: each is looked at.
     several = [claimed]
     if claim.processed:
-        several = [after(tokens, claim.params, order) for order in orders_of(claim.params)]
+        several = [apply_params(tokens, claim.params, order) for order in orders_of(claim.params)]
     found = [
         Explanation(Cause.SHIFTED, f"a shift by {by:+d}", _shifted(tokens, values, by), shift=by)
         for values in several
@@ -99,9 +102,9 @@ def _causes(
     if claim.processed and not claim.params.plain:
         found.append(Explanation(Cause.RAW, "raw values", tokens.recorded - tokens.rescored))
         if claim.params.filters:
-            heated = after(tokens, claim.params.unfiltered(), FilterOrder.TOP_K_FIRST)
+            unfiltered = apply_params(tokens, claim.params.unfiltered(), FilterOrder.TOP_K_FIRST)
             what = "values after temperature, before filters"
-            found.append(Explanation(Cause.UNFILTERED, what, tokens.recorded - heated))
+            found.append(Explanation(Cause.UNFILTERED, what, tokens.recorded - unfiltered))
     found += [one for values in several for one in _units(tokens, values)]
     found += _fillers(tokens)
     if any(mean_abs(one.difference) < 0.02 * mean_abs(tokens.recorded - claimed) for one in found):
@@ -109,7 +112,7 @@ def _causes(
     fit = fit_records(tokens, claim.params)
     if fit is not None and not fit.params.plain and _far(fit.params, claim):
         _, orders = best_order(tokens, fit.params)
-        values = after(tokens, fit.params, fit.order)
+        values = apply_params(tokens, fit.params, fit.order)
         found.append(
             Explanation(
                 Cause.FITTED,
@@ -151,7 +154,7 @@ def _fillers(tokens: Compared) -> list[Explanation]:
     if counts.max() < 0.95 * len(tokens) or sure:
         return []
     if common == 0.0 and not tokens.top.shape[1]:
-        return []  # greedy sampling records 0 too, and only candidates tell whether it was
+        return []  # greedy sampling records 0 too, and only candidates show whether it was
     what = f"the constant {common + 0.0:g}"
     found = [Explanation(Cause.FILLER, what, tokens.recorded - common)]
     if common == 0.0 and (tokens.rescored >= tokens.top[:, 0] - 1e-3).mean() > 0.95:

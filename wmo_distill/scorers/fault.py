@@ -11,7 +11,7 @@ from wmo_distill.scorers.compared import Claim, Compared
 from wmo_distill.scorers.draws import Drawn, drawn_by
 from wmo_distill.scorers.explain import Cause, Explanation, explain
 from wmo_distill.scorers.filters import Bools, FilterOrder, Floats, orders_of
-from wmo_distill.scorers.fit import after, best_order
+from wmo_distill.scorers.fit import apply_params, best_order
 from wmo_distill.scorers.parts import parts_that_differ, uneven
 from wmo_distill.scorers.residue import objections, unlike
 from wmo_distill.scorers.tolerance import FEW, Tolerance, limited, mean_abs
@@ -46,8 +46,8 @@ def find_fault(tokens: Compared, claim: Claim, tolerance: Tolerance) -> Finding:
     if cause is not None:
         return _named(cause, claim)
     if known.mean() < 0.8:
-        told = f"the listed candidates tell only {known.mean():.0%} of the tokens by the claim"
-        return Finding(Verdict.UNTOLD, clues=(told, *odd.clues))
+        few = f"the listed candidates give only {known.mean():.0%} of the values by the claim"
+        return Finding(Verdict.UNTOLD, clues=(few, *odd.clues))
     parts = _of_parts(tokens, claim, difference, tolerance)
     if parts is not None:
         return replace(parts, clues=(*parts.clues, *odd.clues))
@@ -59,13 +59,13 @@ def claimed_values(tokens: Compared, claim: Claim) -> tuple[Floats, list[FilterO
     if not claim.processed:
         return tokens.rescored, []
     fit, orders = best_order(tokens, claim.params)
-    return after(tokens, claim.params, fit.order), orders
+    return apply_params(tokens, claim.params, fit.order), orders
 
 
 def _of_few(difference: Floats, known: int, tokens: int, tolerance: Tolerance) -> Finding:
     if known and known == tokens and mean_abs(difference) <= tolerance.mean:
         return Finding(Verdict.AGREES, clues=(f"only {known} tokens were compared",))
-    short = f"{known} of {tokens} compared tokens can be told"
+    short = f"{known} of {tokens} compared tokens have a value by the claim"
     return Finding(Verdict.UNTOLD, clues=(short,))
 
 
@@ -90,10 +90,10 @@ def _of_draws(
     drawn = drawn_by(tokens, claim.params, left=left)
     if not claim.processed:
         orders = tuple(drawn.orders)
-    told = orders if len(orders_of(drawn.params)) > 1 else ()
+    open_orders = orders if len(orders_of(drawn.params)) > 1 else ()
     if drawn.params == claim.params:
         if drawn.fits or (abs(drawn.departs) <= max(0.01, left) and not drawn.penalised):
-            return Finding(Verdict.AGREES, orders=told, drawn=drawn)
+            return Finding(Verdict.AGREES, orders=open_orders, drawn=drawn)
         if drawn.penalised and abs(drawn.surprise) < 2.0 * abs(drawn.repeats):
             return Finding(Verdict.PENALTY, clues=(_rare(drawn),), drawn=drawn)
         clue = (
@@ -106,12 +106,12 @@ def _of_draws(
         clue = f"{drawn.params} fits the drawn tokens better than {claim.params}, but not well"
         return Finding(Verdict.UNTOLD, clues=(clue, *_repeats(drawn)), drawn=drawn)
     detail = "; or ".join(str(one) for one in drawn.others)
-    heated = drawn.params.temperature != claim.params.temperature
+    other_temperature = drawn.params.temperature != claim.params.temperature
     return Finding(
-        Verdict.TEMPERATURE if heated else Verdict.FILTERED,
+        Verdict.TEMPERATURE if other_temperature else Verdict.FILTERED,
         drawn.params,
         tuple(drawn.orders) if len(orders_of(drawn.params)) > 1 else (),
-        detail=f"not told apart from: {detail}" if detail else "",
+        detail=f"explained no better than by: {detail}" if detail else "",
         drawn=drawn,
     )
 
@@ -133,8 +133,8 @@ def _named(cause: Explanation, claim: Claim) -> Finding:
         return Finding(Verdict.UNTOLD, clues=(f"explained alike by: {names}",))
     if cause.cause is Cause.FITTED:
         assert cause.params is not None
-        heated = cause.params.temperature != claim.params.temperature
-        other = Verdict.TEMPERATURE if heated else Verdict.FILTERED
+        other_temperature = cause.params.temperature != claim.params.temperature
+        other = Verdict.TEMPERATURE if other_temperature else Verdict.FILTERED
         verdict = other if claim.processed else Verdict.PROCESSED
         return Finding(verdict, cause.params, cause.orders, clues=cause.clues)
     return Finding(

@@ -79,7 +79,7 @@ class FilterOrder(StrEnum):
         return _MEANINGS[self]
 
     @property
-    def heats_last(self) -> bool:
+    def temperature_last(self) -> bool:
         return self in (FilterOrder.TEMPERATURE_LAST, FilterOrder.JOINT_TEMPERATURE_LAST)
 
     @property
@@ -99,7 +99,7 @@ _MEANINGS = {
 
 
 def orders_of(params: SamplingParams) -> list[FilterOrder]:
-    """The orders that can differ for these parameters; the first stands for those left out."""
+    """The orders that can differ for these parameters; the first gives what those left out give."""
     orders = [FilterOrder.TOP_K_FIRST]
     if params.top_p is not None and params.min_p is not None:
         orders.append(FilterOrder.MIN_P_LAST)
@@ -126,7 +126,7 @@ class Kept:
 
 def kept(top: Floats, params: SamplingParams, order: FilterOrder) -> Kept:
     """Which tokens can be drawn."""
-    temperature = 1.0 if order.heats_last else params.temperature
+    temperature = 1.0 if order.temperature_last else params.temperature
     listed = np.isfinite(top)
     scaled = top / temperature
     tail = unlisted(top, temperature)
@@ -165,19 +165,20 @@ def kept(top: Floats, params: SamplingParams, order: FilterOrder) -> Kept:
         listed = listed & (before < params.top_p)
 
     whole_before = whole
-    if params.min_p is not None and order is not FilterOrder.MIN_P_LAST and not order.heats_last:
+    min_p_last = order is FilterOrder.MIN_P_LAST or order.temperature_last
+    if params.min_p is not None and not min_p_last:
         cut_min_p()
     if params.top_k is not None:
         cut_top_k()
     if params.top_p is not None:
         cut_top_p()
-    if params.min_p is not None and (order is FilterOrder.MIN_P_LAST or order.heats_last):
+    if params.min_p is not None and min_p_last:
         cut_min_p()
     return Kept(listed, whole, sure)
 
 
 def processed(logprobs: Floats, top: Floats, params: SamplingParams, order: FilterOrder) -> Floats:
-    """[N] tokens' log-probabilities after `params`, NaN where the listed tokens do not tell."""
+    """[N] tokens' log-probabilities after `params`, NaN where too few tokens are listed."""
     if params.plain:
         return logprobs
     if not top.shape[1]:
@@ -194,7 +195,7 @@ def processed(logprobs: Floats, top: Floats, params: SamplingParams, order: Filt
         normaliser, known = inside, (left.whole | light) & left.sure
         # A nucleus that goes on past the list weighs about top_p, by its own rule.
         last = np.where(np.isfinite(scaled), scaled, np.inf).min(axis=1) - total
-        if params.top_p is not None and params.filters == 1 and not order.heats_last:
+        if params.top_p is not None and params.filters == 1 and not order.temperature_last:
             reaches = ~left.whole & (last < math.log(UNLISTED))
             reaches &= light | (params.temperature == 1.0)
             normaliser = np.where(reaches, total + math.log(params.top_p), normaliser)

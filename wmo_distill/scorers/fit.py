@@ -45,16 +45,16 @@ class Fit:
     params: SamplingParams
     order: FilterOrder
     left: float
-    """Mean absolute difference in nats over the tokens that can be told."""
+    """Mean absolute difference in nats, over the tokens whose value is known."""
 
 
-def after(tokens: Compared, params: SamplingParams, order: FilterOrder) -> Floats:
-    """The rescored values after sampling parameters, NaN where the listed tokens do not tell."""
+def apply_params(tokens: Compared, params: SamplingParams, order: FilterOrder) -> Floats:
+    """The rescored values after sampling parameters, NaN where too few tokens are listed."""
     return processed(tokens.rescored, tokens.top, params, order)
 
 
 def drawable(tokens: Compared, params: SamplingParams, order: FilterOrder) -> Bools:
-    """Which of the tokens sampling parameters let pass, as far as the listed ones tell."""
+    """Which of the tokens sampling parameters let pass, as far as the listed ones show."""
     left = kept(tokens.top, params, order)
     lowest = np.where(left.listed, tokens.top, np.inf).min(axis=1)
     found: Bools = ~left.whole | (tokens.rescored >= lowest - 1e-9)
@@ -62,8 +62,10 @@ def drawable(tokens: Compared, params: SamplingParams, order: FilterOrder) -> Bo
 
 
 def best_order(tokens: Compared, params: SamplingParams) -> tuple[Fit, list[FilterOrder]]:
-    """The order that comes nearest to the records, and all that are not told apart from it."""
-    left = {order: tokens.recorded - after(tokens, params, order) for order in orders_of(params)}
+    """The order that comes nearest to the records, and all that come as near."""
+    left = {
+        order: tokens.recorded - apply_params(tokens, params, order) for order in orders_of(params)
+    }
     best = min(left, key=lambda one: mean_abs(left[one]))
     same = [one for one in left if one is best or differ(left[best], left[one]) < 4.0]
     return Fit(params, best, mean_abs(left[best])), same
@@ -73,7 +75,7 @@ def best_order(tokens: Compared, params: SamplingParams) -> tuple[Fit, list[Filt
 def fit_records(tokens: Compared, start: SamplingParams) -> Fit | None:
     """The parameters after which the rescored tokens come nearest to the records.
 
-    None without candidates, or where they tell less than half of the tokens for any parameters.
+    None without candidates, or where they give less than half of the values for any parameters.
     """
     if not tokens.top.shape[1]:
         return None
@@ -82,8 +84,8 @@ def fit_records(tokens: Compared, start: SamplingParams) -> Fit | None:
     starts += [at_temperature(one, t) for t in _COARSE for one in {SamplingParams(), start}]
     # Two starts, since one may end where no small step leads further.
     some_start = _nearest(few, starts)
-    some_start = _nearest(few, [some_start.params, *filtered(few, start, coarse=True)])
-    single = _nearest(few, filtered(few, SamplingParams()))
+    some_start = _nearest(few, [some_start.params, *with_other_filters(few, start, coarse=True)])
+    single = _nearest(few, with_other_filters(few, SamplingParams()))
     best = min((_polished(few, some, one) for one in (some_start, single)), key=_left)
     if best.left == math.inf:
         return None
@@ -99,8 +101,8 @@ def _polished(few: Compared, some: Compared, best: Fit) -> Fit:
             break  # it explains too little to be looked at closely
         before = best.left
         for _ in range(2):
-            best = _nearest(at, [best.params, *heated(best.params)], best.order)
-            best = _nearest(at, [best.params, *filtered(at, best.params)], best.order)
+            best = _nearest(at, [best.params, *at_other_temperatures(best.params)], best.order)
+            best = _nearest(at, [best.params, *with_other_filters(at, best.params)], best.order)
         best = _nearest(at, [best.params, *_finer(best.params)])
         if at is few and best.left > 0.9 * before:
             break
@@ -122,7 +124,7 @@ def _nearest(
             continue  # all greedy records are 0
         orders = orders_of(params)
         for one in orders if order is None else [order if order in orders else orders[0]]:
-            values = after(tokens, params, one)
+            values = apply_params(tokens, params, one)
             if np.isfinite(values).sum() < max(FEW, values.size // 2):
                 continue
             left = mean_abs(tokens.recorded - values)
@@ -132,7 +134,7 @@ def _nearest(
     return found
 
 
-def heated(params: SamplingParams) -> Iterator[SamplingParams]:
+def at_other_temperatures(params: SamplingParams) -> Iterator[SamplingParams]:
     """The parameters at other temperatures."""
     for temperature in TEMPERATURES:
         yield at_temperature(params, temperature)
@@ -146,10 +148,10 @@ def _finer(params: SamplingParams) -> Iterator[SamplingParams]:
     yield at_temperature(params, round(params.temperature, 2))
 
 
-def filtered(
+def with_other_filters(
     tokens: Compared, params: SamplingParams, *, coarse: bool = False
 ) -> Iterator[SamplingParams]:
-    """The parameters with each filter off, and at each width that the listed tokens can tell."""
+    """The parameters with each filter off, and at each width that the listed tokens allow."""
     for name in ("top_k", "top_p", "min_p"):
         if getattr(params, name) is not None:
             yield replace(params, **{name: None})  # type: ignore[arg-type]

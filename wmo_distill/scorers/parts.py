@@ -14,7 +14,7 @@ _BAD = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Uneven:
-    """Parts that agree, that do not, and those that could be either."""
+    """Parts, by number, that agree, that do not, and those that could be either."""
 
     good: list[int]
     bad: list[int]
@@ -59,6 +59,7 @@ class Odd:
     """Parts that disagree where the whole may agree."""
 
     episodes: list[int]
+    """Numbers of the episodes that disagree."""
     clues: tuple[str, ...]
 
 

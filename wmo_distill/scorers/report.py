@@ -32,7 +32,7 @@ class Spread(BaseModel):
     outside: float
     """Share of probability ratios exp(d) outside [0.5, 2]."""
     quantiles: dict[str, float]
-    """Of d."""
+    """Quantiles of d by their share, such as `0.05`."""
 
 
 class CheckReport(BaseModel):
@@ -60,8 +60,9 @@ class CheckReport(BaseModel):
     fitted: str | None = None
     """What explains the records, where a temperature, a filter or a unit does."""
     orders: list[FilterOrder] = Field(default_factory=list)
-    """The orders of temperature and filters that the data allow; several: not told apart."""
+    """The orders of temperature and filters that the data allow; several: they fit alike."""
     shift: int = 0
+    """Tokens further on at which a token's value was recorded."""
     noise: Noise
     tolerance: float
     """Mean absolute difference in nats that is no fault, rounding of the records in it."""
@@ -72,15 +73,15 @@ class CheckReport(BaseModel):
     implausible: int = 0
     """Trained tokens recorded at or below -1000: in no statistic."""
     not_told: int = 0
-    """Compared tokens whose value the listed candidates do not tell by the claim."""
+    """Compared tokens whose value by the claim the listed candidates do not give."""
     by_turn: list[Spread] = Field(default_factory=list)
     by_position: list[Spread] = Field(default_factory=list)
     by_version: list[Spread] = Field(default_factory=list)
-    """Of the rows' policy versions and training steps, where there are several."""
+    """One for each policy version and training step, where there are several."""
     worst_episodes: list[Spread] = Field(default_factory=list)
     """At most ten, the worst first."""
     episodes: list[str] = Field(default_factory=list)
-    """Those that disagree where the others agree."""
+    """Episodes that disagree where the others agree."""
     faults: dict[ScoreFault, int] = Field(default_factory=dict)
     """Sequences that could not be scored."""
     stored: int | None = None

@@ -10,7 +10,7 @@ from wmo_distill.scorers.compared import comparable
 
 
 def episode_names(rows: list[DatumRow]) -> list[str]:
-    """Of the sample, each once, in order."""
+    """The episode ids of the sample, each once, in order."""
     return list(dict.fromkeys(map(episode_name, rows)))
 
 

@@ -35,7 +35,7 @@ TOLERANCES = {
     Noise.MOE: Tolerance(0.1, 0.02),
 }
 
-# Fewer compared tokens than these tell nothing in particular.
+# Fewer compared tokens than these show nothing in particular.
 FEW = 30
 # One difference counts as no more nats than this in any mean.
 _LIMIT = 5.0

@@ -53,11 +53,14 @@ class Finding:
     orders: tuple[FilterOrder, ...] = ()
     """The orders of filters that the data allow."""
     shift: int = 0
+    """Tokens further on in its run at which a token's value was recorded."""
     detail: str = ""
+    """The fault in words, where the verdict leaves something open."""
     clues: tuple[str, ...] = ()
     """What else was seen; for `untold`, what it may be."""
     episodes: tuple[int, ...] = ()
     """The episodes that disagree, where others agree."""
     versions: tuple[int, ...] = ()
+    """Numbers of the policy versions that disagree, where others agree."""
     drawn: Drawn | None = None
     """What the drawn tokens say, where the records agree and candidates are listed."""

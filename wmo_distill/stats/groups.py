@@ -20,6 +20,7 @@ class TaskStats(BaseModel):
     step_name: str | None
     records: int
     measured: int
+    """Records with a valid grade."""
     solve_rate: Rate
 
 
@@ -34,9 +35,11 @@ class GroupStats(BaseModel):
     agent_name: str | None
     model_name: str | None
     measured: int
+    """Episodes with a valid grade that says passed or not."""
     solved: int
     mean_reward: float
     pass_at_k: dict[int, float]
+    """By k = 1, 2, 4, … up to `measured`."""
 
 
 class PassAtK(BaseModel):

@@ -49,8 +49,10 @@ class CallStats:
 
     calls: int
     calls_at_cap: int
+    """Calls that sampled at least `max_tokens`."""
     records_with_calls: int
     records_at_cap: int
+    """Records with at least one such call."""
     with_spans: list[bool]
     with_logprobs: list[bool]
     health: PolicyHealth

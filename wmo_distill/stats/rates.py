@@ -21,6 +21,7 @@ class Rate(BaseModel):
     numerator: int | float
     denominator: int
     low: float | None
+    """Bounds of the 95 % interval."""
     high: float | None
 
 

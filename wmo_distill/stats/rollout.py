@@ -72,11 +72,17 @@ class TokenTotals(BaseModel):
 
     calls: int
     fragments: int
+    """Runs of calls in which each prompt extends what came before."""
     input: int
+    """`total` less `output`: what the model was given, once a fragment."""
     output: int
+    """Sampled tokens."""
     total: int
+    """Tokens of all fragments."""
     prompt: int
+    """Tokens of all prompts, what they repeat included."""
     subagent: int
+    """Tokens of the other chats."""
     expansion: float | None
     """Tokens of all fragments / tokens of each record's longest fragment."""
 

@@ -1,7 +1,7 @@
 """The large elements of an `extra`, taken out of a document one by one as it streams by.
 
 An `extra` holds lists with one element a call; routed experts make them hundreds of megabytes.
-Harbor indents by four, so a line tells by its indentation where an element begins and ends. No
+Harbor indents by four, so the indentation of a line shows where an element begins and ends. No
 string of JSON spans lines, and an element counts only when it is proved to be one JSON value, so
 a document that is indented in another way is never misread: it takes the ordinary path.
 """
@@ -33,9 +33,10 @@ _in_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Written(NamedTuple):
-    """An element that was taken out: compact JSON, lone surrogates included; None if unwanted."""
+    """An element that was taken out; its text may hold lone surrogates and is None if unwanted."""
 
     text: str | None
+    """JSON without white space outside strings."""
 
     def value(self) -> Any:
         return None if self.text is None else json.loads(self.text)
@@ -90,7 +91,7 @@ def pass_extra(
 ) -> int:
     """Pass over the object under a key that is taken and ends `pieces`; gives the patience left.
 
-    In the place of a large element stands what `put` gives for it. Whatever is not of the form
+    `put` gives what replaces a large element in the document. Whatever is not of the form
     that Harbor writes stays in the document.
     """
     patience -= 1
@@ -140,7 +141,7 @@ def _kept(element: bytes, put: Callable[[bytes], bytes]) -> bytes:
 
 
 def _indentation(pieces: list[bytes]) -> bytes | None:
-    """The spaces before the key that ends the text, None if it does not stand first in its line."""
+    """The spaces before the key that ends the text, None if it is not first in its line."""
     text = b"".join(pieces[-2:])[-_DEEPEST_INDENT - len(_NAME) - 1 :]
     line = text[text.rfind(b"\n") + 1 : -len(_NAME)]
     return None if line.strip(b" ") or len(line) == len(text) - len(_NAME) else line

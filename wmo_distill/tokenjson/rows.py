@@ -31,21 +31,23 @@ class LogprobRow(NamedTuple):
     """
 
     values: Logprobs | None
+    """Natural logarithms."""
     nulls: int = 0
+    """How many elements are null."""
     missing: bool = False
 
 
 MISSING_IDS = IdRow(0, None, missing=True)
 DAMAGED_IDS = IdRow(0, None)
 UNREAD_IDS = IdRow(0, None)
-"""A sound list of JSON whose numbers were not asked for; told from others by identity."""
+"""A sound list of JSON whose numbers were not asked for; recognized by identity."""
 MISSING_LOGPROBS = LogprobRow(None, missing=True)
 DAMAGED_LOGPROBS = LogprobRow(None)
 UNREAD_LOGPROBS = LogprobRow(None)
 
 
 def id_row(value: Any) -> IdRow:
-    """A list of ids that stands alone."""
+    """A list of ids by itself, sharing nothing with another."""
     if value is None:
         return MISSING_IDS
     if not isinstance(value, list) or not set(map(type, value)) <= {int}:
@@ -81,7 +83,7 @@ def _number(value: float | None) -> float:
 
 
 def shared_rows(rows: list[IdRow]) -> list[IdRow]:
-    """Rows that stand alone, each made to share the leading ids of the row before."""
+    """Rows that share nothing, each made to share the leading ids of the row before."""
     linked: list[IdRow] = []
     before: IdRow | None = None
     ids: Ids = NO_IDS

@@ -1,10 +1,15 @@
 """Token lists, and large extras, cut out of a JSON document as it streams by.
 
 A prompt repeats the one before, byte for byte, because both are written with one indentation. So
-its text is compared with the remembered one and only what is new is parsed. Every list is cut out
-and a random placeholder put in its place; what remains is small, goes to the ordinary JSON parser,
-and says where each list belongs. Whatever is not provably of this form raises `NotFlat`, and the
-document takes the ordinary path.
+its text is compared with the remembered one and only what is new is parsed:
+
+    "prompt_token_ids": [[5, 6], [5, 6, 17, 8]]    the document
+    "prompt_token_ids": "9f3c…:0"                   its skeleton: small, for the ordinary parser
+    IdRow(0, [5, 6]), IdRow(2, [17, 8])             list 0: "5, 6" is compared, ", 17, 8" is parsed
+    [[5, 6], [5, 67]]                               "5, 6" is equal, but only "5" is a whole number
+
+The placeholder, which is random, says where each list belongs. Whatever is not provably of this
+form raises `NotFlat`, and the document takes the ordinary path.
 """
 
 import re
@@ -44,6 +49,7 @@ class CutList(NamedTuple):
 
     key: str
     flat: bool
+    """Whether the list holds numbers itself, not rows of them."""
     rows: list[Row]
 
 
@@ -75,12 +81,16 @@ class Scanner:
     numbers: bool = True
     extra: bool | None = None
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+    """How every placeholder begins: no document holds it by chance."""
     extras: dict[str, Written] = field(default_factory=dict)
     patience: int = PATIENCE
+    """Objects and lines that may still be searched for large extras in vain."""
     last_prompt: IdRow | None = None
+    """The row whose text is remembered; None where the next prompt cannot share with one."""
     unproved_ids: list[bytes] = field(default_factory=list)
     unproved_logprobs: list[bytes] = field(default_factory=list)
     unproved_size: int = 0
+    """Bytes of the texts that were left unread and are not proved yet."""
 
     def skeleton(self) -> Skeleton:
         """Scan the whole file; NotFlat where a list is not of the fast grammar."""
@@ -94,7 +104,7 @@ class Scanner:
         return Skeleton(b"".join(pieces), lists, self.extras)
 
     def _next_list(self, pieces: list[bytes]) -> str | None:
-        """Pass to just behind the bracket that opens the next list, keeping what lies before."""
+        """Pass to just behind the bracket that opens the next list, keeping what comes before."""
         window = self.window
         while True:
             looks = self.extra is not None and self.patience > 0
@@ -116,7 +126,7 @@ class Scanner:
                 if self._opens_list(pieces):
                     return key
                 continue
-            # A key may lie across the edge of the window.
+            # A key may cross the edge of the window.
             safe = max(pos, window.end - _LONGEST_KEY)
             pieces.append(data[pos:safe])
             window.pos = safe
@@ -158,7 +168,7 @@ class Scanner:
         return CutList(key, False, rows)
 
     def _next_row(self) -> bool:
-        """Take what stands between two rows; False at the end of the list."""
+        """Take what is between two rows; False at the end of the list."""
         window = self.window
         found = _NEXT_ROW.match(window.data, window.pos, window.end)
         if found:

@@ -102,7 +102,7 @@ class Window:
                 pieces.append(self.data[self.pos : found.start()])
                 self.pos = found.end()
                 return b"".join(pieces), found
-            # A match may lie across the edge of the window.
+            # A match may cross the edge of the window.
             safe = max(self.pos, self.end - reach)
             pieces.append(self.data[self.pos : safe])
             self.pos = safe

@@ -18,7 +18,11 @@ def place_completions(
 
     Completion j belongs to prompt k if prompt k+1 starts with prompt k followed by completion j,
     and enough prompts are left for the completions after it; the last completion is placed
-    without such proof if only the last prompt is left for it.
+    without such proof if only the last prompt is left for it. Here one completion was lost:
+
+        prompts      [1]   [1, 2, 3]   [1, 2, 3, 4, 5]   added: [2, 3], [4, 5]
+        completions  [4]   [6]
+        places       1     2           [4] begins added[1] alone; [6] has only prompt 2 left
     """
     added = [_added(before, after) for before, after in pairwise(prompts)]
     spare = len(prompts) - len(completions)
