@@ -16,7 +16,7 @@ from wmo_distill.exporters import files
 from wmo_distill.exporters.run import export_datums
 from wmo_distill.exporters.verify import verify_export
 from wmo_distill.outputs.faults import Fault
-from wmo_distill.scorers import run
+from wmo_distill.scorers import calls, run
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.scorer import Score
 from wmo_distill.scorers.verify import verify_scores
@@ -30,10 +30,10 @@ class Teacher:
 
     tokenizer = None
 
-    def score(self, token_ids: Ids, top_k: int) -> Score:
+    async def score(self, token_ids: Ids, top_k: int) -> Score:
         return Score(np.r_[np.nan, -(token_ids[1:] % 7 + 1.0)])
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass
 
 
@@ -72,7 +72,7 @@ def small(patch: Callable[[Any, str, Any], None] = setattr) -> None:
     patch(writer, "PART_TOKENS", 300)
     patch(files, "FILE_TOKENS", 300)
     patch(run, "PART_TOKENS", 200)
-    patch(run, "PART_SECONDS", 1e9)
+    patch(calls, "KEEP_SECONDS", 1e9)
 
 
 def killed_at(n: int) -> None:

@@ -10,7 +10,7 @@ from wmo_distill.pipeline.reading import Limits
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.verify import verify
 
-SMALL = Limits(part_bytes=3000, part_trials=3, process_bytes=0)
+SMALL = Limits(part_bytes=3000, part_trials=3)
 
 
 def ledger(out: Path) -> dict[str, dict[str, Any]]:

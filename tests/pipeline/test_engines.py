@@ -5,9 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pipeline_datasets import SMALL
 from pipeline_tasks import (
     kill_at_three,
     late_first,
@@ -16,9 +19,12 @@ from pipeline_tasks import (
     slow_or_square,
     square,
 )
+from pipeline_trials import make_job
 
 from wmo_distill.engines.local import InProcess, Workers, usable_cores
 from wmo_distill.engines.outcome import Died, Done, Engine, Failed
+from wmo_distill.pipeline.build import build_with
+from wmo_distill.trial import read_found
 
 TESTS = Path(__file__).parent
 
@@ -117,3 +123,24 @@ def alive(pid: int) -> bool:
         return False
     stat = Path(f"/proc/{pid}/stat")
     return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+class Backwards:
+    """An engine of the caller's own: items in reverse order, outcomes in order."""
+
+    apart = False
+
+    def engine(self, items: int, input_bytes: int, *, apart: bool = False) -> "Backwards":
+        return self
+
+    def map(self, task: Any, items: Sequence[Any]) -> Iterator[Any]:
+        yield from reversed([Done(task(item)) for item in reversed(items)])
+
+
+def test_an_engine_of_the_caller_gives_the_same_bytes(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job", *(f"t{k}" for k in range(7)))
+    for name, engines in (("own", Backwards()), ("local", None)):
+        build_with(read_found, [job], tmp_path / name, engines=engines, workers=1, limits=SMALL)
+    parts = [sorted((tmp_path / name / "parts").iterdir()) for name in ("own", "local")]
+    assert len(parts[0]) > 2
+    assert [p.read_bytes() for p in parts[0]] == [p.read_bytes() for p in parts[1]]

@@ -7,10 +7,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from wmo_distill.engines.frames import read_frame, write_frame
-from wmo_distill.engines.outcome import Died, Done, Failed, Item, Value
+from wmo_distill.engines.outcome import Died, Done, Engine, Failed, Item, Value
 from wmo_distill.errors import DistillError
 
 Outcome = Done[Any] | Failed | Died
@@ -24,8 +25,28 @@ def usable_cores() -> int:
         return os.cpu_count() or 1
 
 
+@dataclass(frozen=True, slots=True)
+class Local:
+    """This machine: this process for little input, else worker processes."""
+
+    workers: int | None = None
+    """None: as many as there are cores, where the input is worth their start."""
+    process_bytes: int = 1_000_000_000
+    """The input from which on worker processes are worth their start."""
+
+    def engine(self, items: int, input_bytes: int, *, apart: bool = False) -> Engine:
+        """An engine for so many items; `apart` from this process where an item may end it."""
+        count = self.workers or usable_cores()
+        worth = self.workers is not None or input_bytes >= self.process_bytes
+        if apart or (count > 1 and worth):
+            return Workers(max(1, min(count, items)))
+        return InProcess()
+
+
 class InProcess:
     """Runs the items one by one in this process; only a worker process can outlive a death."""
+
+    apart = False
 
     def map(
         self, task: Callable[[Item], Value], items: Sequence[Item]
@@ -43,6 +64,8 @@ class Workers:
     They run `wmo_distill.engines.worker` and never the caller's main module. A worker ends with
     the pipe that it is fed by, so none outlives this process.
     """
+
+    apart = True
 
     def __init__(self, count: int) -> None:
         self.count = count

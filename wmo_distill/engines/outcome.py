@@ -33,6 +33,19 @@ class Died:
 class Engine(Protocol):
     """Runs a task over items; outcomes come in the order of the items."""
 
+    @property
+    def apart(self) -> bool:
+        """Whether an item that ends its process leaves this one alive."""
+        ...
+
     def map(
         self, task: Callable[[Item], Value], items: Sequence[Item]
     ) -> Iterator[Done[Value] | Failed | Died]: ...
+
+
+class Engines(Protocol):
+    """Where the work of a build runs: gives an engine for each piece of it."""
+
+    def engine(self, items: int, input_bytes: int, *, apart: bool = False) -> Engine:
+        """An engine for so many items of so many bytes in all; `apart` as in `Engine`."""
+        ...

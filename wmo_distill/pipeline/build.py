@@ -4,11 +4,12 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wmo_distill.engines.local import usable_cores
+from wmo_distill.engines.local import Local
+from wmo_distill.engines.outcome import Engines
 from wmo_distill.errors import UsageError
 from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
@@ -40,15 +41,19 @@ def build(
     out: str | os.PathLike[str],
     options: BuildOptions | None = None,
     *,
+    engines: Engines | None = None,
     progress: Progress | None = None,
     **changes: Any,
 ) -> Summary:
     """Make the dataset in `out`, or bring it up to date, from the trials below the PATHs.
 
-    `changes` are fields of `BuildOptions`. UsageError for anything found wrong before work;
+    `changes` are fields of `BuildOptions`; `engines` says where trials are read, else this machine
+    with `workers` processes. UsageError for anything found wrong before work;
     DistillError where the work cannot be done. A trial is never a reason for either.
     """
-    return build_with(read_found, paths, out, options, progress=progress, **changes)
+    return build_with(
+        read_found, paths, out, options, engines=engines, progress=progress, **changes
+    )
 
 
 def build_with(
@@ -57,6 +62,7 @@ def build_with(
     out: str | os.PathLike[str],
     options: BuildOptions | None = None,
     *,
+    engines: Engines | None = None,
     progress: Progress | None = None,
     limits: Limits = _LIMITS,
     **changes: Any,
@@ -66,7 +72,7 @@ def build_with(
     out = Path(out).absolute()
     options = BuildOptions.of(options, **changes)
     options = options.model_copy(update={"sinks": _sinks(options.sinks)})
-    fresh, dry_run, workers = options.fresh, options.dry_run, options.workers
+    fresh, dry_run = options.fresh, options.dry_run
     places = places_of(paths)
     check_out(out, DATASET, fresh=fresh)
     placed = None if options.cells is None else load_cells(options.cells, places)
@@ -83,10 +89,7 @@ def build_with(
             keep_removed=options.keep_removed,
         )
         run = _Run(dataset, found, roster, options)
-        if workers is not None:
-            # A number that was asked for is obeyed, whether it pays or not.
-            limits = replace(limits, process_bytes=0)
-        reading = Reading(options, reader, workers or usable_cores(), progress, limits)
+        reading = Reading(options, reader, engines or Local(options.workers), progress, limits)
         summary = run.forecast() if parts is None else run.finish(parts, reading)
     return summary.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
 

@@ -5,8 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wmo_distill.engines.local import InProcess, Workers
-from wmo_distill.engines.outcome import Died, Done, Engine, Failed
+from wmo_distill.engines.outcome import Died, Done, Engine, Engines, Failed
 from wmo_distill.errors import DistillError
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline.batch import (
@@ -28,20 +27,19 @@ from wmo_distill.shards.writer import PartWriter
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The input of one part, and the input from which on worker processes are worth their start."""
+    """The input of one part."""
 
     part_bytes: int = PART_BYTES
     part_trials: int = PART_TRIALS
-    process_bytes: int = 1_000_000_000
 
 
 @dataclass(slots=True)
 class Reading:
-    """Reads works into parts; `workers` change the time it takes and nothing else."""
+    """Reads works into parts; `engines` change the time it takes and nothing else."""
 
     options: BuildOptions
     reader: Reader
-    workers: int
+    engines: Engines
     progress: Callable[[int, int], None] | None = None
     limits: Limits = Limits()
     _parts: int = field(default=0, init=False)
@@ -63,10 +61,7 @@ class Reading:
         )
         batches = [self._batch(place, units) for units in parts]
         input_bytes = sum(work.state.bytes for work in works)
-        count = min(self.workers, len(batches))
-        engine: Engine = InProcess()
-        if apart or (self.workers > 1 and input_bytes >= self.limits.process_bytes):
-            engine = Workers(max(count, 1))
+        engine = self.engines.engine(len(batches), input_bytes, apart=apart)
         self._total += len(works)
         with closing(_as_generator(engine, batches)) as outcomes:
             for batch, outcome in zip(batches, outcomes, strict=True):
@@ -87,8 +82,7 @@ class Reading:
         if isinstance(outcome, Done):
             return outcome.value
         _raise_own(outcome)
-        again: Engine = Workers(1) if isinstance(engine, Workers) else engine
-        return self._one_by_one(batch, again)
+        return self._one_by_one(batch, self.engines.engine(1, 0, apart=engine.apart))
 
     def _one_by_one(self, batch: Batch, engine: Engine) -> BatchResult:
         """Each trial into a part of its own, then their rows into the part of the batch."""
