@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
 from wmo_distill.counts import TokenCounts, count_tokens
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import is_measured
-from wmo_distill.tokens import TokenSpan
+from wmo_distill.segment import Segment
+from wmo_distill.tokens import TokenSpan, chats_of, spans_of
 
 
 class StopReason(StrEnum):
@@ -219,9 +221,25 @@ class TrialRecord:
     cached_tokens: int | None = None
 
     @cached_property
+    def chats(self) -> dict[int, Segment]:
+        """The calls of each segment that has any, by its number."""
+        return chats_of(self.spans)
+
+    @cached_property
     def counts(self) -> TokenCounts:
         """Calls and tokens of the spans."""
-        return count_tokens(self.spans)
+        return count_tokens(self.chats)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Each chat once, not each span with its whole prompt.
+        numbers = [span.segment for span in self.spans]
+        own = {name: value for name, value in self.__dict__.items() if name != "chats"}
+        return {**own, "spans": (numbers, self.chats)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        numbers, found = state["spans"]
+        calls = {number: iter(spans_of(chat)) for number, chat in found.items()}
+        self.__dict__.update(state, spans=tuple(next(calls[number]) for number in numbers))
 
     @property
     def measured(self) -> bool:

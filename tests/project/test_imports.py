@@ -14,6 +14,8 @@ ORDER = (
     "errors",
     "issues",
     "predicates",
+    "arrays",
+    "segment",
     "tokens",
     "counts",
     "files",

@@ -13,6 +13,7 @@ import pytest
 from tests.proof.chats import chat, dataset, record
 from tests.proof.lm import LanguageModel
 from tests.proof.server import serve
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import DistillError, UsageError
@@ -21,7 +22,6 @@ from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer, read_vllm
 from wmo_distill.scorers.run import plan_scores, score_datums
 from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, Scorer
-from wmo_distill.tokens import Ids
 
 TEACHER = LanguageModel(seed=5)
 MAKERS: dict[str, Callable[[Endpoint], Scorer]] = {

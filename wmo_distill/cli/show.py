@@ -119,7 +119,7 @@ def _mean_and_median(span: "TokenSpan") -> tuple[str, str]:
     """Over the usable log-probabilities: finite and above `IMPLAUSIBLE_LOGPROB`."""
     import numpy as np
 
-    from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
+    from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 
     if span.sampled_logprobs is None:
         return ("none" if span.sampled.size else ""), ""

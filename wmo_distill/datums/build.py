@@ -6,13 +6,13 @@ from typing import Literal
 
 import numpy as np
 
-from wmo_distill.counts import by_segment
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.breaks import Decode
 from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
 from wmo_distill.datums.experts import sequence_experts
 from wmo_distill.datums.merge import Fragment, merge
 from wmo_distill.records import Completeness, TrialRecord
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, NO_IDS
+from wmo_distill.tokens import TokenSpan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +93,11 @@ def build_datums(
 def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> list[TrainDatum]:
     """The datums of one record; `account` grows by what became of it."""
     account.records += 1
-    segments = by_segment(record.spans)
-    wanted = {k: calls for k, calls in segments.items() if k == 0 or rules.subagents}
-    sampled = sum(span.sampled.size for calls in wanted.values() for span in calls)
+    wanted = {k: chat for k, chat in record.chats.items() if k == 0 or rules.subagents}
+    sampled = sum(chat.n_sampled for chat in wanted.values())
     if not rules.reference:
-        others = [calls for k, calls in segments.items() if k not in wanted]
-        account.drop_tokens(
-            Drop.SUBAGENT, sum(span.sampled.size for calls in others for span in calls)
-        )
+        others = sum(chat.n_sampled for chat in record.chats.values()) - sampled
+        account.drop_tokens(Drop.SUBAGENT, others)
     if rules.reference and record.stop_reason == "context_overflow":
         account.drop_record(Drop.OVERFLOW, sampled)
         return []
@@ -115,9 +112,9 @@ def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> l
         return []
     fragments: list[tuple[int, Fragment]] = []
     last: Fragment | None = None
-    for segment, calls in sorted(wanted.items()):
+    for segment, chat in sorted(wanted.items()):
         merged = merge(
-            calls,
+            chat,
             compactions=record.compactions if segment == 0 else (),
             reopen=rules.reopen,
             decode=rules.decode,
@@ -168,25 +165,30 @@ def _datum(
     account: Account,
 ) -> TrainDatum | None:
     """A fragment as a datum, None if nothing in it is trained."""
-    ids = fragment.token_ids() if fragment.pieces else NO_IDS
-    mask = np.zeros(ids.size, np.bool_)
+    chat, calls = fragment.chat, fragment.calls
+    sizes = np.array([piece.size for piece in fragment.pieces], np.int64)
+    lengths = sizes[1::2]
+    sampled = np.repeat(np.tile([False, True], len(calls)), sizes)
+    recorded = [chat.sampled_logprobs[at] for at in calls]
+    absent = np.repeat([row is None for row in recorded], lengths)
+    values = np.concatenate(
+        [
+            np.full(n, np.nan) if row is None else row
+            for row, n in zip(recorded, lengths.tolist(), strict=True)
+        ]
+    )
+    if rules.purpose == "rl" and not rules.reference:
+        finite = np.isfinite(values)
+        used = finite & (values > IMPLAUSIBLE_LOGPROB)
+        account.drop_tokens(Drop.NO_LOGPROBS, int(absent.sum()))
+        account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int((~finite & ~absent).sum()))
+        account.drop_tokens(Drop.LOGPROB_IMPLAUSIBLE, int((finite & ~used).sum()))
+    else:
+        used = np.ones(values.size, np.bool_)
+    ids, mask = fragment.token_ids(), sampled.copy()
+    mask[sampled] = used
     logprobs = np.zeros(ids.size, np.float64)
-    strict = rules.purpose == "rl" and not rules.reference
-    for start, (sampled, recorded) in zip(fragment.starts, fragment.runs, strict=True):
-        place = slice(start, start + sampled.size)
-        if recorded is None:
-            if strict:
-                account.drop_tokens(Drop.NO_LOGPROBS, sampled.size)
-                continue
-            mask[place], logprobs[place] = True, np.nan
-        elif strict:
-            finite = np.isfinite(recorded)
-            used = finite & (recorded > IMPLAUSIBLE_LOGPROB)
-            account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int(sampled.size - finite.sum()))
-            account.drop_tokens(Drop.LOGPROB_IMPLAUSIBLE, int(finite.sum() - used.sum()))
-            mask[place], logprobs[place] = used, np.where(used, recorded, 0.0)
-        else:
-            mask[place], logprobs[place] = True, recorded
+    logprobs[mask] = values[used]
     if not mask.any():
         return None
     return TrainDatum(
@@ -198,10 +200,14 @@ def _datum(
         token_ids=ids,
         loss_mask=mask,
         sampled_logprobs=logprobs,
-        call_starts=tuple(fragment.starts),
-        call_lengths=tuple(sampled.size for sampled, _ in fragment.runs),
-        finish_reasons=tuple(fragment.finish_reasons),
+        call_starts=tuple((np.cumsum(sizes)[::2])[lengths > 0].tolist()),
+        call_lengths=tuple(lengths[lengths > 0].tolist()),
+        finish_reasons=tuple(
+            chat.finish_reason[at] for at, n in zip(calls, lengths, strict=True) if n
+        ),
         break_cause=fragment.cause,
         break_position=fragment.position,
-        routed_experts=sequence_experts(fragment.calls, ids.size) if rules.routed_experts else None,
+        routed_experts=sequence_experts([TokenSpan.of(chat, at) for at in calls], ids.size)
+        if rules.routed_experts
+        else None,
     )

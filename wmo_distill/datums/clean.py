@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB, Ids, Lists, Logprobs
 from wmo_distill.datums.build import DatumRules
-from wmo_distill.shards.decode import Lists, SpanColumns
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, Ids, Logprobs
+from wmo_distill.shards.decode import SpanColumns
 
 _Ints = NDArray[np.int64]
 
@@ -46,8 +46,8 @@ def clean_rows(spans: SpanColumns, rules: DatumRules) -> Mapping[int, CleanRow]:
     """The rows, by number, that are one whole sequence under `rules`."""
     rows = spans.starts.size - 1
     row_of = np.repeat(np.arange(rows), np.diff(spans.starts))
-    suffix = np.diff(spans.prompt_suffix.starts).astype(np.int64)
-    sampled = np.diff(spans.sampled_token_ids.starts).astype(np.int64)
+    suffix = np.diff(spans.calls.prompt_suffix.starts).astype(np.int64)
+    sampled = np.diff(spans.calls.sampled_token_ids.starts).astype(np.int64)
     main = np.flatnonzero(spans.segment == 0)
     bad = np.zeros(rows, np.bool_)
     if rules.reference or not main.size:
@@ -56,10 +56,11 @@ def clean_rows(spans: SpanColumns, rules: DatumRules) -> Mapping[int, CleanRow]:
         bad[row_of[spans.segment != 0]] = True
     row, before = row_of[main], np.r_[-1, main[:-1]]
     first = np.r_[True, row[1:] != row[:-1]]
-    length = spans.prefix_len + suffix + sampled
+    length = spans.calls.prefix_len + suffix + sampled
     expected = np.where(first, 0, length[before])
-    extends = spans.prefix_len[main] == expected
-    extends &= first | ((expected > 0) & (spans.call_index[main] > spans.call_index[before]))
+    extends = spans.calls.prefix_len[main] == expected
+    index = spans.calls.call_index
+    extends &= first | ((expected > 0) & (index[main] > index[before]))
     bad[row[~extends]] = True
     bad[row_of[_unscored(spans, sampled)]] = True
 
@@ -83,7 +84,7 @@ def clean_rows(spans: SpanColumns, rules: DatumRules) -> Mapping[int, CleanRow]:
 
 def _unscored(spans: SpanColumns, sampled: _Ints) -> NDArray[np.bool_]:
     """Which calls sampled a token whose log-probability is missing, not finite or implausible."""
-    logprobs = spans.sampled_logprobs
+    logprobs = spans.calls.sampled_logprobs
     lengths = np.diff(logprobs.starts)
     unscored: NDArray[np.bool_] = (lengths != sampled) | ((sampled > 0) & ~logprobs.present)
     first, last = logprobs.starts[0], logprobs.starts[-1]
@@ -106,9 +107,9 @@ def _sequences(
     logprobs = np.zeros(mask.size, np.float64)
     wanted = np.zeros(spans.segment.size, np.bool_)
     wanted[calls.index] = True
-    ids[~mask] = _elements(spans.prompt_suffix, wanted)
-    ids[mask] = _elements(spans.sampled_token_ids, wanted)
-    logprobs[mask] = _elements(spans.sampled_logprobs, wanted)
+    ids[~mask] = _elements(spans.calls.prompt_suffix, wanted)
+    ids[mask] = _elements(spans.calls.sampled_token_ids, wanted)
+    logprobs[mask] = _elements(spans.calls.sampled_logprobs, wanted)
     for array in (ids, mask, logprobs):
         array.flags.writeable = False
 
@@ -126,7 +127,7 @@ def _sequences(
             logprobs[place],
             tuple((begins[2 * spoken + 1] - at).tolist()),
             tuple(calls.sampled[spoken].tolist()),
-            tuple(spans.finish_reason[i] for i in calls.index[spoken].tolist()),
+            tuple(spans.calls.finish_reason[i] for i in calls.index[spoken].tolist()),
             int(others[number]),
         )
     return found

@@ -2,48 +2,43 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.breaks import Decode, break_cause
 from wmo_distill.datums.datum import BreakCause
-from wmo_distill.tokens import Ids, Logprobs, TokenSpan
+from wmo_distill.segment import Segment
+from wmo_distill.tokens import chat_of, spans_of
 
 
 @dataclass(slots=True)
 class Fragment:
-    """A growing sequence: context and sampled runs in turn."""
+    """A growing sequence: what each prompt adds, and what was sampled, in turn."""
 
+    chat: Segment
     cause: BreakCause | None = None
     position: int | None = None
+    calls: list[int] = field(default_factory=list)
+    """Their places in the chat."""
     pieces: list[Ids] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    runs: list[tuple[Ids, Logprobs | None]] = field(default_factory=list)
-    finish_reasons: list[str | None] = field(default_factory=list)
-    calls: list[TokenSpan] = field(default_factory=list)
+    """Of each call the ids that its prompt adds, and those that it sampled."""
     size: int = 0
     longest_prompt: int = 0
+    sampled_tokens: int = 0
 
-    def add(self, context: Ids, span: TokenSpan) -> None:
-        """Append what is new in the prompt, and then what was sampled."""
-        self.calls.append(span)
-        self.pieces.append(context)
-        self.size += context.size
-        self.longest_prompt = max(self.longest_prompt, self.size)
-        sampled = span.sampled_token_ids
-        if sampled is not None and sampled.size:
-            self.starts.append(self.size)
-            self.finish_reasons.append(span.finish_reason)
-            self.runs.append((sampled, span.sampled_logprobs))
-            self.pieces.append(sampled)
-            self.size += sampled.size
-
-    @property
-    def sampled_tokens(self) -> int:
-        return sum(sampled.size for sampled, _ in self.runs)
+    def add(self, at: int, context: Ids) -> None:
+        """Append what is new in a call's prompt, and then what was sampled."""
+        sampled = self.chat.sampled(at)
+        self.calls.append(at)
+        self.pieces += (context, sampled)
+        self.longest_prompt = max(self.longest_prompt, self.size + context.size)
+        self.size += context.size + sampled.size
+        self.sampled_tokens += sampled.size
 
     def token_ids(self) -> Ids:
-        return np.concatenate(self.pieces) if len(self.pieces) > 1 else self.pieces[0]
+        return np.concatenate(self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,7 @@ class Merged:
 
 
 def merge(
-    spans: Sequence[TokenSpan],
+    chat: Segment,
     *,
     compactions: Sequence[int] = (),
     reopen: bool = False,
@@ -69,34 +64,29 @@ def merge(
     one with the whole prompt. `reopen` lets a prompt extend an earlier fragment, the longest
     that it starts with.
     """
+    if (chat.call_index[1:] < chat.call_index[:-1]).any():
+        chat = chat_of(sorted(spans_of(chat), key=attrgetter("call_index")))
     fragments: list[Fragment] = []
     open_: Fragment | None = None
-    before: TokenSpan | None = None
     ties = 0
-    for span in sorted(spans, key=lambda one: one.call_index):
-        prefix_len, suffix = span.delta(before)
-        if open_ is not None and before is not None and 0 < prefix_len == before.sequence_len:
-            open_.add(suffix, span)
-        else:
-            found, tied = _earlier(fragments, span.prompt_token_ids) if reopen else (None, False)
-            ties += tied
-            if found is not None:
-                open_ = found
-                open_.add(span.prompt_token_ids[open_.size :], span)
-            else:
-                open_ = Fragment()
-                if before is not None:
-                    open_.position = prefix_len
-                    open_.cause = break_cause(
-                        before,
-                        span,
-                        prefix_len,
-                        summarized=span.call_index in compactions,
-                        decode=decode,
-                    )
-                open_.add(span.prompt_token_ids, span)
-                fragments.append(open_)
-        before = span
+    for at, extends in enumerate(chat.extends.tolist()):
+        if open_ is not None and extends:
+            open_.add(at, chat.suffix(at))
+            continue
+        prompt = chat.prompt(at)
+        found, tied = _earlier(fragments, prompt) if reopen else (None, False)
+        ties += tied
+        if found is not None:
+            open_ = found
+            open_.add(at, prompt[open_.size :])
+            continue
+        open_ = Fragment(chat)
+        if at:
+            open_.position = int(chat.prefix_len[at])
+            summarized = int(chat.call_index[at]) in compactions
+            open_.cause = break_cause(chat, at, summarized=summarized, decode=decode)
+        open_.add(at, prompt)
+        fragments.append(open_)
     return Merged(fragments, open_, ties)
 
 

@@ -108,15 +108,13 @@ def _rows(
     if not options.wants(record.task_id, measured=chosen.measured, passed=chosen.passed):
         funnel.count("filtered")
         return []
-    if whole is None and not any(span.sampled.size for span in record.spans):
+    if whole is None and not any(chat.n_sampled for chat in record.chats.values()):
         funnel.count("without_tokens")
         return []
     if group.dropped:
         funnel.count("dropped_groups")
         return []
-    if whole is not None or any(
-        span.sampled_logprobs is not None and span.sampled.size for span in record.spans
-    ):
+    if whole is not None or any(chat.sampled_logprobs.flat.size for chat in record.chats.values()):
         funnel.count("with_logprobs")
     if whole is not None:
         datums = _of_clean(record, whole, rules, funnel.account)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.dataset import DatumRow, rows_of
 from wmo_distill.datums.datum import Account, TrainDatum
 from wmo_distill.datums.manifest import PARTS_DIR, DatumManifest, read_datum_manifest
@@ -24,7 +25,6 @@ from wmo_distill.shards.faults import (
     row_groups,
     stray_files,
 )
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 _SUMS = ("datums", "loss_tokens", "context_tokens", "breaks", "with_routed_experts")
 

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wmo_distill.arrays import Logprobs
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
 from wmo_distill.files import whole_file
 from wmo_distill.outputs import is_leftover
 from wmo_distill.scorers.scorer import Needed, Score
 from wmo_distill.shards.lists import list_array
-from wmo_distill.tokens import Logprobs
 
 VERSION_KEY = b"wmo_distill.score_schema_version"
 SCHEMA_VERSION = 1

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import orjson
 
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
 from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault, number
-from wmo_distill.tokens import Ids
 
 _ANSWER_BYTES = 2_000_000_000
 

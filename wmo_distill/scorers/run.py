@@ -11,6 +11,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 from tenacity import RetryCallState, Retrying, wait_random_exponential
 
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.errors import DistillError, UsageError
@@ -23,7 +24,6 @@ from wmo_distill.scorers.scorer import (
     Scorer,
     checked,
 )
-from wmo_distill.tokens import Ids
 
 PART_TOKENS = 2_000_000
 PART_SECONDS = 20.0

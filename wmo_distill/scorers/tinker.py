@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
 from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault
-from wmo_distill.tokens import Ids
 
 
 class TinkerScorer:

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB, Ids, Logprobs, common_prefix
 from wmo_distill.issues import Issue
+from wmo_distill.segment import Coded, Segment
 from wmo_distill.tokenjson.rows import IdRow, LogprobRow, whole_row
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, Ids, Logprobs, TokenSpan, common_prefix
+from wmo_distill.tokens import TokenSpan, spans_of
 
 # Rounding makes a log-probability of a sure token a little positive; more is a fault upstream.
 POSITIVE = 1e-3
@@ -27,13 +29,23 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class SpanChain:
-    """The kept calls of one segment, each delta-coded against the one before."""
+    """Builds the chat of one segment from its kept calls, each coded against the one before."""
 
     segment: int
-    spans: list[TokenSpan] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
+    _calls: list[Coded] = field(default_factory=list)
+    _spans: list[TokenSpan] = field(default_factory=list)
     _prompt: Ids = field(default_factory=lambda: np.empty(1024, np.int32))
+    _known: int = 0
+    """How many ids of `_prompt` are the prompt before."""
     _row: IdRow | None = None
+
+    @property
+    def spans(self) -> list[TokenSpan]:
+        """The calls kept so far."""
+        if len(self._spans) < len(self._calls):
+            self._spans = spans_of(Segment.of(self.segment, self._calls))
+        return self._spans
 
     def add(self, call: Call) -> None:
         """Keep a call, as a span or as an issue that says why it is dropped."""
@@ -47,7 +59,6 @@ class SpanChain:
 
     def link(self, call: Call, sampled: Ids | None, logprobs: Logprobs | None) -> None:
         """Append a span; its prefix is the longest one shared with the span before."""
-        before = self.spans[-1] if self.spans else None
         row = call.prompt
         assert row.delta is not None
         if self._row is not None and row.before is self._row:
@@ -57,34 +68,32 @@ class SpanChain:
             assert whole is not None
             shared, delta = 0, whole
         prefix = 0
-        if before is not None:
-            known = before.prompt_len
-            prefix = shared + common_prefix(self._prompt[shared:known], delta)
-            if prefix == known:
-                prefix += common_prefix(before.sampled, delta[prefix - shared :])
+        if self._calls:
+            prefix = shared + common_prefix(self._prompt[shared : self._known], delta)
+            before = self._calls[-1].sampled_token_ids
+            if prefix == self._known and before is not None:
+                prefix += common_prefix(before, delta[prefix - shared :])
         self._remember(shared, delta)
         self._row = row
-        self.spans.append(
-            TokenSpan.after(
-                before,
+        self._calls.append(
+            Coded(
                 call.call_index,
                 prefix,
                 delta[prefix - shared :],
                 sampled,
                 logprobs,
-                segment=self.segment,
                 finish_reason=call.finish_reason,
                 extra=call.extra,
             )
         )
 
     def _remember(self, shared: int, delta: Ids) -> None:
-        size = shared + delta.size
-        if self._prompt.size < size:
-            larger = np.empty(2 * size, np.int32)
+        self._known = shared + delta.size
+        if self._prompt.size < self._known:
+            larger = np.empty(2 * self._known, np.int32)
             larger[:shared] = self._prompt[:shared]
             self._prompt = larger
-        self._prompt[shared:size] = delta
+        self._prompt[shared : self._known] = delta
 
 
 def prompt_fault(row: IdRow) -> Issue | None:
