@@ -1,6 +1,6 @@
 """Records to training sequences, with an account of every token that is not trained."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,6 +12,7 @@ from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
 from wmo_distill.datums.experts import sequence_experts
 from wmo_distill.datums.merge import Fragment, merge
 from wmo_distill.records import Completeness, TrialRecord
+from wmo_distill.segment import Segment
 from wmo_distill.tokens import TokenSpan
 
 
@@ -92,11 +93,18 @@ def build_datums(
 
 def record_datums(record: TrialRecord, rules: DatumRules, account: Account) -> list[TrainDatum]:
     """The datums of one record; `account` grows by what became of it."""
+    return chat_datums(record, record.chats, rules, account)
+
+
+def chat_datums(
+    record: TrialRecord, chats: Mapping[int, Segment], rules: DatumRules, account: Account
+) -> list[TrainDatum]:
+    """The datums of a record whose calls are `chats`."""
     account.records += 1
-    wanted = {k: chat for k, chat in record.chats.items() if k == 0 or rules.subagents}
+    wanted = {k: chat for k, chat in chats.items() if k == 0 or rules.subagents}
     sampled = sum(chat.n_sampled for chat in wanted.values())
     if not rules.reference:
-        others = sum(chat.n_sampled for chat in record.chats.values()) - sampled
+        others = sum(chat.n_sampled for chat in chats.values()) - sampled
         account.drop_tokens(Drop.SUBAGENT, others)
     if rules.reference and record.stop_reason == "context_overflow":
         account.drop_record(Drop.OVERFLOW, sampled)
@@ -165,32 +173,25 @@ def _datum(
     account: Account,
 ) -> TrainDatum | None:
     """A fragment as a datum, None if nothing in it is trained."""
-    chat, calls = fragment.chat, fragment.calls
-    sizes = np.array([piece.size for piece in fragment.pieces], np.int64)
+    chat, sizes, sampled = fragment.chat, fragment.sizes(), fragment.sampled()
     lengths = sizes[1::2]
-    sampled = np.repeat(np.tile([False, True], len(calls)), sizes)
-    recorded = [chat.sampled_logprobs[at] for at in calls]
-    absent = np.repeat([row is None for row in recorded], lengths)
-    values = np.concatenate(
-        [
-            np.full(n, np.nan) if row is None else row
-            for row, n in zip(recorded, lengths.tolist(), strict=True)
-        ]
-    )
+    absent = np.repeat(~fragment.of_calls(chat.sampled_logprobs.present), lengths)
+    values = np.full(absent.size, np.nan)
+    values[~absent] = fragment.of_tokens(chat.sampled_logprobs)
+    used = np.ones(values.size, np.bool_)
     if rules.purpose == "rl" and not rules.reference:
         finite = np.isfinite(values)
         used = finite & (values > IMPLAUSIBLE_LOGPROB)
         account.drop_tokens(Drop.NO_LOGPROBS, int(absent.sum()))
         account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int((~finite & ~absent).sum()))
         account.drop_tokens(Drop.LOGPROB_IMPLAUSIBLE, int((finite & ~used).sum()))
-    else:
-        used = np.ones(values.size, np.bool_)
     ids, mask = fragment.token_ids(), sampled.copy()
     mask[sampled] = used
     logprobs = np.zeros(ids.size, np.float64)
     logprobs[mask] = values[used]
     if not mask.any():
         return None
+    calls = fragment.of_calls(np.arange(len(chat)))
     return TrainDatum(
         trial_name=record.trial_name,
         step_name=record.step_name,
@@ -200,11 +201,9 @@ def _datum(
         token_ids=ids,
         loss_mask=mask,
         sampled_logprobs=logprobs,
-        call_starts=tuple((np.cumsum(sizes)[::2])[lengths > 0].tolist()),
+        call_starts=tuple(np.cumsum(sizes)[::2][lengths > 0].tolist()),
         call_lengths=tuple(lengths[lengths > 0].tolist()),
-        finish_reasons=tuple(
-            chat.finish_reason[at] for at, n in zip(calls, lengths, strict=True) if n
-        ),
+        finish_reasons=tuple(chat.finish_reason[at] for at in calls[lengths > 0].tolist()),
         break_cause=fragment.cause,
         break_position=fragment.position,
         routed_experts=sequence_experts([TokenSpan.of(chat, at) for at in calls], ids.size)

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wmo_distill.arrays import Ids
+from wmo_distill.arrays import Ids, Lists
 from wmo_distill.datums.breaks import Decode, break_cause
 from wmo_distill.datums.datum import BreakCause
 from wmo_distill.segment import Segment
@@ -20,25 +23,52 @@ class Fragment:
     chat: Segment
     cause: BreakCause | None = None
     position: int | None = None
-    calls: list[int] = field(default_factory=list)
-    """Their places in the chat."""
-    pieces: list[Ids] = field(default_factory=list)
-    """Of each call the ids that its prompt adds, and those that it sampled."""
+    runs: list[tuple[slice, Ids]] = field(default_factory=list)
+    """Calls of which each but the first extends the one before, and what the first prompt adds."""
     size: int = 0
     longest_prompt: int = 0
     sampled_tokens: int = 0
 
-    def add(self, at: int, context: Ids) -> None:
-        """Append what is new in a call's prompt, and then what was sampled."""
-        sampled = self.chat.sampled(at)
-        self.calls.append(at)
-        self.pieces += (context, sampled)
-        self.longest_prompt = max(self.longest_prompt, self.size + context.size)
-        self.size += context.size + sampled.size
-        self.sampled_tokens += sampled.size
+    def add(self, calls: slice, context: Ids) -> None:
+        """Append a run of calls; `context` is what is new in the first prompt."""
+        suffixes = self.chat.prompt_suffix.lengths[calls]
+        sampled = self.chat.sampled_token_ids.lengths[calls]
+        self.runs.append((calls, context))
+        self.sampled_tokens += int(sampled.sum())
+        self.size += context.size + int(suffixes[1:].sum()) + int(sampled.sum())
+        self.longest_prompt = max(self.longest_prompt, self.size - int(sampled[-1]))
+
+    def of_calls(self, column: NDArray[Any]) -> NDArray[Any]:
+        """The entries of the calls in a column of the chat."""
+        return np.concatenate([column[calls] for calls, _ in self.runs])
+
+    def of_tokens(self, column: Lists) -> NDArray[Any]:
+        """The numbers of the calls in a column of lists."""
+        return np.concatenate([column[calls].flat for calls, _ in self.runs])
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Of each call what its prompt adds and what was sampled, in turn."""
+        context = self.of_calls(self.chat.prompt_suffix.lengths)
+        firsts = np.cumsum([0, *(calls.stop - calls.start for calls, _ in self.runs[:-1])])
+        context[firsts] = [first.size for _, first in self.runs]
+        sampled = self.of_calls(self.chat.sampled_token_ids.lengths)
+        return np.column_stack([context, sampled]).ravel().astype(np.int64)
+
+    def sampled(self) -> NDArray[np.bool_]:
+        """Where sampled ids are."""
+        sizes = self.sizes()
+        return np.repeat(np.tile([False, True], sizes.size // 2), sizes)
 
     def token_ids(self) -> Ids:
-        return np.concatenate(self.pieces)
+        sampled = self.sampled()
+        ids = np.empty(sampled.size, np.int32)
+        ids[sampled] = self.of_tokens(self.chat.sampled_token_ids)
+        pieces: list[Ids] = []
+        for calls, context in self.runs:
+            rest = self.chat.prompt_suffix[calls.start + 1 : calls.stop]
+            pieces += (context, rest.flat)
+        ids[~sampled] = np.concatenate(pieces)
+        return ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +99,21 @@ def merge(
     fragments: list[Fragment] = []
     open_: Fragment | None = None
     ties = 0
-    for at, extends in enumerate(chat.extends.tolist()):
-        if open_ is not None and extends:
-            open_.add(at, chat.suffix(at))
-            continue
-        prompt = chat.prompt(at)
+    begins = np.flatnonzero(~chat.extends).tolist()
+    for at, stop in pairwise([*begins, len(chat)]):
+        prompt, calls = chat.prompt(at), slice(at, stop)
         found, tied = _earlier(fragments, prompt) if reopen else (None, False)
         ties += tied
         if found is not None:
             open_ = found
-            open_.add(at, prompt[open_.size :])
+            open_.add(calls, prompt[open_.size :])
             continue
         open_ = Fragment(chat)
         if at:
             open_.position = int(chat.prefix_len[at])
             summarized = int(chat.call_index[at]) in compactions
             open_.cause = break_cause(chat, at, summarized=summarized, decode=decode)
-        open_.add(at, prompt)
+        open_.add(calls, prompt)
         fragments.append(open_)
     return Merged(fragments, open_, ties)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from wmo_distill.datums.advantages import with_advantages
-from wmo_distill.datums.build import DatumRules, record_datums
+from wmo_distill.datums.build import DatumRules, chat_datums
 from wmo_distill.datums.clean import CleanRow, clean_rows
 from wmo_distill.datums.datum import Account, Drop, TrainDatum
 from wmo_distill.datums.groups import EpisodeGroup
@@ -17,6 +17,7 @@ from wmo_distill.datums.options import Baseline, DatumOptions
 from wmo_distill.datums.table import Row
 from wmo_distill.datums.teacher import Rescorer, Teacher
 from wmo_distill.records import Completeness, TrialRecord
+from wmo_distill.segment import Segment
 from wmo_distill.shards.decode import SpanColumns, plain_list
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.shards.schema import SCHEMA, SPAN
@@ -84,9 +85,9 @@ def iter_rows(
         for at in range(batch.num_rows):
             whole = clean.get(at)
             values = {name: column[at] for name, column in columns.items()}
-            record = TrialRecord(**values, spans=() if whole else spans.row(at))
+            record, chats = TrialRecord(**values), {} if whole else spans.chats(at)
             group = groups[record.episode_id]
-            rows = _rows(record, whole, (flat, at), group, options, rules, funnel)
+            rows = _rows(record, whole, chats, (flat, at), group, options, rules, funnel)
             if teacher is not None:
                 rows = [_taught(row, teacher) for row in rows]
             if rescorer is not None:
@@ -97,6 +98,7 @@ def iter_rows(
 def _rows(
     record: TrialRecord,
     whole: CleanRow | None,
+    chats: Mapping[int, Segment],
     source: tuple[pa.RecordBatch, int],
     group: EpisodeGroup,
     options: DatumOptions,
@@ -108,18 +110,18 @@ def _rows(
     if not options.wants(record.task_id, measured=chosen.measured, passed=chosen.passed):
         funnel.count("filtered")
         return []
-    if whole is None and not any(chat.n_sampled for chat in record.chats.values()):
+    if whole is None and not any(chat.n_sampled for chat in chats.values()):
         funnel.count("without_tokens")
         return []
     if group.dropped:
         funnel.count("dropped_groups")
         return []
-    if whole is not None or any(chat.sampled_logprobs.flat.size for chat in record.chats.values()):
+    if whole is not None or any(chat.sampled_logprobs.flat.size for chat in chats.values()):
         funnel.count("with_logprobs")
     if whole is not None:
         datums = _of_clean(record, whole, rules, funnel.account)
     else:
-        datums = record_datums(record, rules, funnel.account)
+        datums = chat_datums(record, chats, rules, funnel.account)
     funnel.measure(datums)
     if datums and chosen.unknown_return:
         funnel.count("unknown_returns")

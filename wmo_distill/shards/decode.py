@@ -67,27 +67,32 @@ class SpanColumns:
         )
         return cls(offsets - first, child["segment"].to_numpy(), calls)
 
-    def row(self, row: int) -> tuple[TokenSpan, ...]:
-        """The spans of one row, views of one chat for each segment."""
+    def chats(self, row: int) -> dict[int, Segment]:
+        """The calls of one row by their segment's number."""
         start, stop = int(self.starts[row]), int(self.starts[row + 1])
         numbers = self.segment[start:stop].tolist()
         runs = [(number, len(list(run))) for number, run in groupby(numbers)]
         if len(dict(runs)) < len(runs):
             return self._mixed(start, numbers)
-        spans: list[TokenSpan] = []
+        chats = {}
         for number, n in runs:
-            spans += spans_of(self.calls.part(number, start, start + n))
+            chats[number] = self.calls.part(number, start, start + n)
             start += n
-        return tuple(spans)
+        return chats
 
-    def _mixed(self, start: int, numbers: list[int]) -> tuple[TokenSpan, ...]:
-        """The spans of a row in which chats alternate: they are copied chat by chat."""
+    def _mixed(self, start: int, numbers: list[int]) -> dict[int, Segment]:
+        """The chats of a row in which they alternate: copied."""
         coded: dict[int, list[Coded]] = {}
         for at, number in enumerate(numbers, start):
             call = Coded(*(column[at] for column in self.calls.columns))
             coded.setdefault(number, []).append(call)
-        chats = {n: iter(spans_of(Segment.of(n, calls))) for n, calls in coded.items()}
-        return tuple(next(chats[number]) for number in numbers)
+        return {number: Segment.of(number, calls) for number, calls in coded.items()}
+
+    def row(self, row: int) -> tuple[TokenSpan, ...]:
+        """The spans of one row, in its order, as views of its chats."""
+        calls = {number: iter(spans_of(chat)) for number, chat in self.chats(row).items()}
+        numbers = self.segment[self.starts[row] : self.starts[row + 1]].tolist()
+        return tuple(next(calls[number]) for number in numbers)
 
 
 def _runs(runs: list[dict[str, Any]]) -> Versions:
