@@ -14,7 +14,7 @@ from wmo_distill.counts import TokenCounts, count_tokens
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import is_measured
 from wmo_distill.segment import Segment
-from wmo_distill.tokens import TokenSpan, chats_of, spans_of
+from wmo_distill.tokens import TokenSpan, chats_of, in_order
 
 
 class StopReason(StrEnum):
@@ -237,9 +237,7 @@ class TrialRecord:
         return {**own, "spans": (numbers, self.chats)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        numbers, found = state["spans"]
-        calls = {number: iter(spans_of(chat)) for number, chat in found.items()}
-        self.__dict__.update(state, spans=tuple(next(calls[number]) for number in numbers))
+        self.__dict__.update(state, spans=in_order(*state["spans"]))
 
     @property
     def measured(self) -> bool:

@@ -1,6 +1,6 @@
 """One call of the model, as a view of its chat."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -170,6 +170,12 @@ def _same(a: Any, b: Any) -> bool:
 
 def spans_of(chat: Segment) -> list[TokenSpan]:
     return [TokenSpan.of(chat, at) for at in range(len(chat))]
+
+
+def in_order(numbers: Iterable[int], chats: Mapping[int, Segment]) -> tuple[TokenSpan, ...]:
+    """All calls of these chats; `numbers` says from which of them each next one is."""
+    calls = {number: iter(spans_of(chat)) for number, chat in chats.items()}
+    return tuple(next(calls[number]) for number in numbers)
 
 
 def chat_of(spans: Sequence[TokenSpan]) -> Segment:

@@ -173,22 +173,29 @@ def _datum(
     account: Account,
 ) -> TrainDatum | None:
     """A fragment as a datum, None if nothing in it is trained."""
-    chat, sizes, sampled = fragment.chat, fragment.sizes(), fragment.sampled()
+    chat, (ids, sampled, sizes) = fragment.chat, fragment.tokens()
     lengths = sizes[1::2]
-    absent = np.repeat(~fragment.of_calls(chat.sampled_logprobs.present), lengths)
-    values = np.full(absent.size, np.nan)
-    values[~absent] = fragment.of_tokens(chat.sampled_logprobs)
-    used = np.ones(values.size, np.bool_)
+    present = fragment.of_calls(chat.sampled_logprobs.present)
+    values = fragment.of_tokens(chat.sampled_logprobs)
+    if not present.all():
+        known = np.repeat(present, lengths)
+        spread = np.full(known.size, np.nan)
+        spread[known] = values
+        values = spread
+    mask = sampled
     if rules.purpose == "rl" and not rules.reference:
         finite = np.isfinite(values)
         used = finite & (values > IMPLAUSIBLE_LOGPROB)
-        account.drop_tokens(Drop.NO_LOGPROBS, int(absent.sum()))
-        account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int((~finite & ~absent).sum()))
-        account.drop_tokens(Drop.LOGPROB_IMPLAUSIBLE, int((finite & ~used).sum()))
-    ids, mask = fragment.token_ids(), sampled.copy()
-    mask[sampled] = used
+        if not used.all():
+            lost = int(lengths[~present].sum())
+            account.drop_tokens(Drop.NO_LOGPROBS, lost)
+            account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int((~finite).sum()) - lost)
+            account.drop_tokens(Drop.LOGPROB_IMPLAUSIBLE, int((finite & ~used).sum()))
+            mask = sampled.copy()
+            mask[sampled] = used
+            values = values[used]
     logprobs = np.zeros(ids.size, np.float64)
-    logprobs[mask] = values[used]
+    logprobs[mask] = values
     if not mask.any():
         return None
     calls = fragment.of_calls(np.arange(len(chat)))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,15 @@ from wmo_distill.datums.breaks import Decode, break_cause
 from wmo_distill.datums.datum import BreakCause
 from wmo_distill.segment import Segment
 from wmo_distill.tokens import chat_of, spans_of
+
+
+class Tokens(NamedTuple):
+    """A sequence, which of its ids were sampled, and how many ids each prompt and call adds."""
+
+    ids: Ids
+    sampled: NDArray[np.bool_]
+    sizes: NDArray[np.int32]
+    """What a prompt adds and what was sampled then, in turn."""
 
 
 @dataclass(slots=True)
@@ -40,35 +49,28 @@ class Fragment:
 
     def of_calls(self, column: NDArray[Any]) -> NDArray[Any]:
         """The entries of the calls in a column of the chat."""
-        return np.concatenate([column[calls] for calls, _ in self.runs])
+        return _joined([column[calls] for calls, _ in self.runs])
 
     def of_tokens(self, column: Lists) -> NDArray[Any]:
         """The numbers of the calls in a column of lists."""
-        return np.concatenate([column[calls].flat for calls, _ in self.runs])
+        return _joined([column[calls].flat for calls, _ in self.runs])
 
-    def sizes(self) -> NDArray[np.int64]:
-        """Of each call what its prompt adds and what was sampled, in turn."""
-        context = self.of_calls(self.chat.prompt_suffix.lengths)
-        firsts = np.cumsum([0, *(calls.stop - calls.start for calls, _ in self.runs[:-1])])
-        context[firsts] = [first.size for _, first in self.runs]
-        sampled = self.of_calls(self.chat.sampled_token_ids.lengths)
-        return np.column_stack([context, sampled]).ravel().astype(np.int64)
-
-    def sampled(self) -> NDArray[np.bool_]:
-        """Where sampled ids are."""
-        sizes = self.sizes()
-        return np.repeat(np.tile([False, True], sizes.size // 2), sizes)
-
-    def token_ids(self) -> Ids:
-        sampled = self.sampled()
-        ids = np.empty(sampled.size, np.int32)
-        ids[sampled] = self.of_tokens(self.chat.sampled_token_ids)
-        pieces: list[Ids] = []
-        for calls, context in self.runs:
-            rest = self.chat.prompt_suffix[calls.start + 1 : calls.stop]
-            pieces += (context, rest.flat)
-        ids[~sampled] = np.concatenate(pieces)
-        return ids
+    def tokens(self) -> Tokens:
+        """The sequence itself."""
+        suffixes, sampled = self.chat.prompt_suffix, self.chat.sampled_token_ids
+        context: list[Ids] = []
+        sizes: list[NDArray[np.int32]] = []
+        for calls, first in self.runs:
+            pieces = np.empty((calls.stop - calls.start, 2), np.int32)
+            pieces[:, 0], pieces[:, 1] = suffixes.lengths[calls], sampled.lengths[calls]
+            pieces[0, 0] = first.size
+            sizes.append(pieces.ravel())
+            context += (first, suffixes[calls.start + 1 : calls.stop].flat)
+        turns = _joined(sizes)
+        mask = np.repeat(np.arange(turns.size) % 2 == 1, turns)
+        ids = np.empty(mask.size, np.int32)
+        ids[mask], ids[~mask] = self.of_tokens(sampled), np.concatenate(context)
+        return Tokens(ids, mask, turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +126,14 @@ def _earlier(fragments: Sequence[Fragment], prompt: Ids) -> tuple[Fragment | Non
         fragment
         for fragment in fragments
         if 0 < fragment.size <= prompt.size
-        and np.array_equal(fragment.token_ids(), prompt[: fragment.size])
+        and np.array_equal(fragment.tokens().ids, prompt[: fragment.size])
     ]
     if not matching:
         return None, False
     longest = max(fragment.size for fragment in matching)
     best = [fragment for fragment in matching if fragment.size == longest]
     return best[-1], len(best) > 1
+
+
+def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

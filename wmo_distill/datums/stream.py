@@ -9,14 +9,13 @@ import pyarrow as pa
 
 from wmo_distill.datums.advantages import with_advantages
 from wmo_distill.datums.build import DatumRules, chat_datums
-from wmo_distill.datums.clean import CleanRow, clean_rows
-from wmo_distill.datums.datum import Account, Drop, TrainDatum
+from wmo_distill.datums.datum import Account, TrainDatum
 from wmo_distill.datums.groups import EpisodeGroup
 from wmo_distill.datums.manifest import DatumSummary
 from wmo_distill.datums.options import Baseline, DatumOptions
 from wmo_distill.datums.table import Row
 from wmo_distill.datums.teacher import Rescorer, Teacher
-from wmo_distill.records import Completeness, TrialRecord
+from wmo_distill.records import TrialRecord
 from wmo_distill.segment import Segment
 from wmo_distill.shards.decode import SpanColumns, plain_list
 from wmo_distill.shards.scan import iter_batches
@@ -79,15 +78,13 @@ def iter_rows(
     wanted = [name for name in _SPANS if options.routed_experts or not name.endswith(".extra")]
     for batch in iter_batches(source, [*_FLAT, *wanted]):
         spans = SpanColumns.of(batch.column("spans"))
-        clean = {} if options.routed_experts else clean_rows(spans, rules)
         flat = batch.select(_FLAT)
         columns = {name: plain_list(flat.column(name)) for name in _LOOKED_AT}
         for at in range(batch.num_rows):
-            whole = clean.get(at)
             values = {name: column[at] for name, column in columns.items()}
-            record, chats = TrialRecord(**values), {} if whole else spans.chats(at)
+            record, chats = TrialRecord(**values), spans.chats(at)
             group = groups[record.episode_id]
-            rows = _rows(record, whole, chats, (flat, at), group, options, rules, funnel)
+            rows = _rows(record, chats, (flat, at), group, options, rules, funnel)
             if teacher is not None:
                 rows = [_taught(row, teacher) for row in rows]
             if rescorer is not None:
@@ -97,7 +94,6 @@ def iter_rows(
 
 def _rows(
     record: TrialRecord,
-    whole: CleanRow | None,
     chats: Mapping[int, Segment],
     source: tuple[pa.RecordBatch, int],
     group: EpisodeGroup,
@@ -110,18 +106,15 @@ def _rows(
     if not options.wants(record.task_id, measured=chosen.measured, passed=chosen.passed):
         funnel.count("filtered")
         return []
-    if whole is None and not any(chat.n_sampled for chat in chats.values()):
+    if not any(chat.n_sampled for chat in chats.values()):
         funnel.count("without_tokens")
         return []
     if group.dropped:
         funnel.count("dropped_groups")
         return []
-    if whole is not None or any(chat.sampled_logprobs.flat.size for chat in chats.values()):
+    if any(chat.sampled_logprobs.flat.size for chat in chats.values()):
         funnel.count("with_logprobs")
-    if whole is not None:
-        datums = _of_clean(record, whole, rules, funnel.account)
-    else:
-        datums = chat_datums(record, chats, rules, funnel.account)
+    datums = chat_datums(record, chats, rules, funnel.account)
     funnel.measure(datums)
     if datums and chosen.unknown_return:
         funnel.count("unknown_returns")
@@ -141,32 +134,3 @@ def _taught(row: Row, teacher: Teacher) -> Row:
     datum = teacher.score(row.datum)
     scored = datum.teacher_logprobs is not None
     return replace(row, datum=datum, teacher=teacher.name if scored else None)
-
-
-def _of_clean(
-    record: TrialRecord, whole: CleanRow, rules: DatumRules, account: Account
-) -> list[TrainDatum]:
-    account.records += 1
-    account.drop_tokens(Drop.SUBAGENT, whole.subagent_tokens)
-    if record.stop_reason in rules.drop_stop_reasons:
-        account.drop_record(Drop.STOP_REASON, sum(whole.call_lengths))
-        return []
-    if rules.refuses_incomplete and record.completeness == Completeness.INCOMPLETE:
-        account.drop_record(Drop.INCOMPLETE, sum(whole.call_lengths))
-        return []
-    datum = TrainDatum(
-        trial_name=record.trial_name,
-        step_name=record.step_name,
-        episode_id=record.episode_id,
-        segment=0,
-        fragment_index=0,
-        token_ids=whole.token_ids,
-        loss_mask=whole.loss_mask,
-        sampled_logprobs=whole.sampled_logprobs,
-        call_starts=whole.call_starts,
-        call_lengths=whole.call_lengths,
-        finish_reasons=whole.finish_reasons,
-        ends_chat=True,
-    )
-    account.keep([datum])
-    return [datum]

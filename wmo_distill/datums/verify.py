@@ -1,4 +1,4 @@
-"""Checks datum shards against their manifest and the laws of their rows."""
+"""Checks datum shards against their manifest and the invariants of their rows."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ from wmo_distill.segment import Coded, Segment, Versions
 from wmo_distill.shards.columns import IDS, INT64, TEXTS, TIME, Column
 from wmo_distill.shards.encode import EPOCH
 from wmo_distill.shards.schema import COLUMNS, REWARDS, SEGMENTS, TESTS, Group
-from wmo_distill.tokens import TokenSpan, spans_of
+from wmo_distill.tokens import TokenSpan, in_order
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
@@ -90,9 +90,8 @@ class SpanColumns:
 
     def row(self, row: int) -> tuple[TokenSpan, ...]:
         """The spans of one row, in its order, as views of its chats."""
-        calls = {number: iter(spans_of(chat)) for number, chat in self.chats(row).items()}
         numbers = self.segment[self.starts[row] : self.starts[row + 1]].tolist()
-        return tuple(next(calls[number]) for number in numbers)
+        return in_order(numbers, self.chats(row))
 
 
 def _runs(runs: list[dict[str, Any]]) -> Versions:

@@ -1,6 +1,6 @@
-"""The laws of a row: what must hold of its columns whatever trial it came from.
+"""The invariants of a row: what must hold of its columns whatever trial it came from.
 
-Each law yields what was expected and what was found. Rows are checked as they lie on disk, before
+Each check yields what was expected and what was found. Rows are checked as they lie on disk, before
 anything builds a span from them.
 """
 
@@ -25,14 +25,14 @@ from wmo_distill.shards.schema import COLUMNS
 
 
 class Breach(NamedTuple):
-    """A law that does not hold."""
+    """An invariant that does not hold."""
 
     expected: str
     found: str
 
 
 class Rules(BaseModel):
-    """The options of the build that decide what is lawful, under the names the manifest has."""
+    """The options of the build that decide what is valid, under the names the manifest has."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

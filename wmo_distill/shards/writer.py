@@ -15,10 +15,10 @@ from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.columns import TEXT
 from wmo_distill.shards.digest import MODULUS, row_digest
-from wmo_distill.shards.encode import calls, encode, row_values, stored_ids
+from wmo_distill.shards.encode import encode, row_values, stored_ids
 from wmo_distill.shards.manifest import PartInfo, Totals
 from wmo_distill.shards.schema import PARTS_DIR, SCHEMA
-from wmo_distill.tokens import TokenSpan
+from wmo_distill.tokens import in_order
 
 GROUP_TOKENS = 1_000_000
 GROUP_EXTRA_BYTES = 256_000_000
@@ -183,5 +183,5 @@ def without_extra(record: TrialRecord) -> TrialRecord:
     """The record without its extras, and the issue that says so."""
     bare = {k: replace(chat, extra=[None] * len(chat)) for k, chat in record.chats.items()}
     issues = tuple(sorted([*record.issues, Issue.EXTRA_TOO_LARGE]))
-    spans = tuple(TokenSpan.of(bare[chat.number], at) for chat, at in calls(record))
+    spans = in_order((span.segment for span in record.spans), bare)
     return replace(record, spans=spans, issues=issues)
