@@ -1,10 +1,11 @@
-"""Calls, fragments and tokens of an episode's spans."""
+"""Calls, fragments and tokens of an episode's chats."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wmo_distill.tokens import TokenSpan
+import numpy as np
+
+from wmo_distill.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,42 +22,28 @@ class TokenCounts:
     expansion: float | None
 
 
-def count_tokens(spans: Sequence[TokenSpan]) -> TokenCounts:
+def count_tokens(chats: Mapping[int, Segment]) -> TokenCounts:
     """A fragment is a run of calls whose prompts each extend all of the call before."""
-    main: list[int] = []
-    subagent = 0
-    for segment, calls in by_segment(spans).items():
-        lengths: list[int] = []
-        before: TokenSpan | None = None
-        for span in calls:
-            prefix_len, _ = span.delta(before)
-            if before is not None and prefix_len == before.sequence_len:
-                lengths[-1] = span.sequence_len
-            else:
-                lengths.append(span.sequence_len)
-            before = span
-        if segment == 0:
-            main = lengths
-        else:
-            subagent += sum(lengths)
-    first = [span for span in spans if span.segment == 0]
-    output = sum(span.sampled.size for span in first)
-    total, longest = sum(main), max(main, default=0)
+    main = chats.get(0)
+    lengths = [] if main is None else _fragment_lengths(main)
+    total, longest = sum(lengths), max(lengths, default=0)
+    output = 0 if main is None else main.n_sampled
     return TokenCounts(
-        n_calls=len(first),
-        fragments=len(main),
+        n_calls=0 if main is None else len(main),
+        fragments=len(lengths),
         input_tokens=total - output,
         output_tokens=output,
         total_tokens=total,
-        prompt_tokens=sum(span.prompt_len for span in first),
-        subagent_tokens=subagent,
+        prompt_tokens=0 if main is None else int(main.prompt_lens.sum(dtype=np.int64)),
+        subagent_tokens=sum(
+            sum(_fragment_lengths(chat)) for number, chat in chats.items() if number
+        ),
         expansion=total / longest if longest else None,
     )
 
 
-def by_segment(spans: Iterable[TokenSpan]) -> dict[int, list[TokenSpan]]:
-    """Spans of each segment, in the order given."""
-    segments: dict[int, list[TokenSpan]] = defaultdict(list)
-    for span in spans:
-        segments[span.segment].append(span)
-    return dict(segments)
+def _fragment_lengths(chat: Segment) -> list[int]:
+    """The length of each fragment's last call, prompt and sampled ids."""
+    ends = np.append(~chat.extends[1:], True)
+    lengths: list[int] = chat.sequence_lens[ends].tolist()
+    return lengths

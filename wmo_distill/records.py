@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
@@ -14,7 +15,8 @@ from wmo_distill.endings import Completion as Completion
 from wmo_distill.endings import StopReason as StopReason
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import is_measured
-from wmo_distill.tokens import TokenSpan
+from wmo_distill.segment import Segment
+from wmo_distill.tokens import TokenSpan, chats_of, in_order
 
 
 class SpanSource(StrEnum):
@@ -193,9 +195,23 @@ class TrialRecord:
     cached_tokens: int | None = None
 
     @cached_property
+    def chats(self) -> dict[int, Segment]:
+        """The calls of each segment that has any, by its number."""
+        return chats_of(self.spans)
+
+    @cached_property
     def counts(self) -> TokenCounts:
         """Calls and tokens of the spans."""
-        return count_tokens(self.spans)
+        return count_tokens(self.chats)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Each chat once, not each span with its whole prompt.
+        numbers = [span.segment for span in self.spans]
+        own = {name: value for name, value in self.__dict__.items() if name != "chats"}
+        return {**own, "spans": (numbers, self.chats)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, spans=in_order(*state["spans"]))
 
     @property
     def measured(self) -> bool:

@@ -11,19 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wmo_distill
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.build import record_datums
-from wmo_distill.datums.clean import clean_rows
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.datum import Account, Drop, TrainDatum
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.options import DatumOptions
-from wmo_distill.datums.shards import build_datum_shards, dataset_groups
-from wmo_distill.datums.stream import Funnel, iter_rows
+from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.manifest import MANIFEST
 from wmo_distill.records import TrialRecord
-from wmo_distill.shards.decode import SpanColumns
-from wmo_distill.shards.encode import encode
 from wmo_distill.shards.scan import iter_records
 from wmo_distill.tokens import TokenSpan
 
@@ -59,19 +56,19 @@ def differences(a: TrainDatum, b: TrainDatum) -> list[str]:
         DatumOptions(max_datum_tokens=2000),
     ],
 )
-def test_round_trip_and_both_ways_agree(
+def test_shards_hold_the_datums_of_the_records(
     dataset: Path, tmp_path: Path, options: DatumOptions
 ) -> None:
     build_datum_shards(dataset, tmp_path / "d", options)
     got = [row.datum for row in iter_datums(tmp_path / "d")]
     account = Account()
-    slow = [
+    built = [
         datum
         for record in iter_records(dataset)
         for datum in record_datums(record, options, account)
     ]
-    assert len(got) == len(slow) > 20
-    for one, other in zip(got, slow, strict=True):
+    assert len(got) == len(built) > 20
+    for one, other in zip(got, built, strict=True):
         assert not set(differences(one, other)) - {"advantages"}
 
 
@@ -112,48 +109,74 @@ def records(draw: st.DrawFn) -> TrialRecord:
 
 
 @given(
-    st.lists(records(), min_size=1, max_size=5),
+    records(),
     st.builds(
         DatumOptions,
-        context_budget=st.none() | st.integers(1, 12),
-        max_datum_tokens=st.none() | st.integers(2, 12),
         purpose=st.sampled_from(["rl", "sft"]),
-        budget_rule=st.sampled_from(["prompt", "sequence"]),
         subagents=st.booleans(),
         reopen=st.booleans(),
         reference=st.booleans(),
     ),
 )
-def test_a_clean_row_is_what_the_record_gives(
-    given_records: list[TrialRecord], rules: DatumOptions
-) -> None:
-    batch = encode(given_records).to_batches()[0]
-    found = clean_rows(SpanColumns.of(batch.column("spans")), rules)
-    for at, record in enumerate(given_records):
-        if at not in found:
+def test_datums_are_what_plain_lists_give(record: TrialRecord, rules: DatumOptions) -> None:
+    account = Account()
+    found = record_datums(record, rules, account)
+    expected, lost = plainly(record, rules)
+    assert [repr(shown(datum)) for datum in found] == list(map(repr, expected))
+    limits = {reason: n for reason, n in account.dropped_tokens.items() if reason != Drop.SILENT}
+    assert sum(limits.values()) == lost
+
+
+def shown(datum: TrainDatum) -> tuple[Any, ...]:
+    return (
+        datum.segment,
+        datum.token_ids.tolist(),
+        datum.loss_mask.tolist(),
+        datum.sampled_logprobs.tolist(),
+        list(zip(datum.call_starts, datum.call_lengths, datum.finish_reasons, strict=True)),
+    )
+
+
+def plainly(record: TrialRecord, rules: DatumOptions) -> tuple[list[tuple[Any, ...]], int]:
+    """The datums of a record, id by id, and how many sampled ids are not trained."""
+    datums: list[tuple[Any, ...]] = []
+    lost = 0
+    strict = rules.purpose == "rl" and not rules.reference
+    for segment in sorted({span.segment for span in record.spans}):
+        calls = [span for span in record.spans if span.segment == segment]
+        if segment and not rules.subagents:
+            lost += 0 if rules.reference else sum(span.sampled.size for span in calls)
             continue
-        account = Account()
-        (datum,) = record_datums(record, rules, account)
-        clean = found[at]
-        assert same(clean.token_ids, datum.token_ids)
-        assert same(clean.loss_mask, datum.loss_mask)
-        assert same(clean.sampled_logprobs, datum.sampled_logprobs)
-        assert clean.call_starts == datum.call_starts
-        assert clean.call_lengths == datum.call_lengths
-        assert clean.finish_reasons == datum.finish_reasons
-        assert datum.ends_chat
-        assert datum.break_cause is None
-        others = {Drop.SUBAGENT: clean.subagent_tokens} if clean.subagent_tokens else {}
-        assert account.dropped_tokens == others
-
-
-def test_most_rows_are_clean(dataset: Path) -> None:
-    """The quick way is the one that is taken."""
-    counted = Funnel()
-    _, groups = dataset_groups(dataset, DatumOptions())
-    rows = [row for rows in iter_rows(dataset, DatumOptions(), groups, counted) for row in rows]
-    views = [row for row in rows if row.datum.token_ids.base is not None]
-    assert len(views) > len(rows) / 2
+        fragments: list[list[tuple[int, bool, float]]] = []
+        ends: list[list[tuple[int, int, str | None]]] = []
+        open_ = -1
+        for span in calls:
+            prompt = span.prompt_token_ids.tolist()
+            sizes = [
+                len(f) if f and [i for i, *_ in f] == prompt[: len(f)] else 0 for f in fragments
+            ]
+            if not (fragments and sizes[open_]):
+                best = max(sizes, default=0) if rules.reopen else 0
+                open_ = max(k for k, n in enumerate(sizes) if n == best) if best else len(fragments)
+                if not best:
+                    fragments.append([])
+                    ends.append([])
+            one = fragments[open_]
+            one += [(i, False, 0.0) for i in prompt[len(one) :]]
+            if span.sampled.size:
+                ends[open_].append((len(one), span.sampled.size, span.finish_reason))
+            logprobs = span.sampled_logprobs
+            for k, i in enumerate(span.sampled.tolist()):
+                value = float("nan") if logprobs is None else float(logprobs[k])
+                trained = not strict or value > IMPLAUSIBLE_LOGPROB
+                lost += not trained
+                one.append((i, trained, value if trained else 0.0))
+        datums += [
+            (segment, *map(list, zip(*one, strict=True)), end)
+            for one, end in zip(fragments, ends, strict=True)
+            if any(trained for _, trained, _ in one)
+        ]
+    return datums, lost
 
 
 def test_what_is_no_datum_directory_is_told(dataset: Path, tmp_path: Path) -> None:

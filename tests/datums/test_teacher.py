@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wmo_distill.arrays import as_ids
 from wmo_distill.datums.advantages import attach_advantages
 from wmo_distill.datums.datum import TrainDatum
 from wmo_distill.datums.topk import build_topk_ce_datums
-from wmo_distill.tokens import as_ids
 
 ANSWERS = json.loads((Path(__file__).parents[2] / "fixtures/datums/reference.json").read_text())
 """What world-model-optimizer 0.2.0 answered to random datums, teachers and candidates."""

@@ -16,6 +16,8 @@ ORDER = (
     "endings",
     "issues",
     "predicates",
+    "arrays",
+    "segment",
     "tokens",
     "counts",
     "files",

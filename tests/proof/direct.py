@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from tests.proof.lm import LanguageModel
+from wmo_distill.arrays import Ids
 from wmo_distill.scorers.scorer import Score, ScoreError, ScoreFault
-from wmo_distill.tokens import Ids
 
 
 @dataclass

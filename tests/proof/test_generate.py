@@ -10,11 +10,11 @@ import pytest
 from tests.proof.chats import Turn
 from tests.proof.faults import datums
 from tests.proof.test_settings import SETTINGS, said
+from wmo_distill.arrays import Ids
 from wmo_distill.records import LogprobMode
 from wmo_distill.scorers.check import check_logprobs
 from wmo_distill.scorers.scorer import Score
 from wmo_distill.scorers.verdict import Verdict
-from wmo_distill.tokens import Ids
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -7,6 +7,7 @@ import pytest
 
 from tests.proof.chats import chat, dataset, record
 from tests.proof.lm import LanguageModel
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.advantages import attach_advantages
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.options import DatumOptions
@@ -17,7 +18,7 @@ from wmo_distill.records import TrialRecord
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.run import plan_scores, score_datums
 from wmo_distill.scorers.scorer import Score, ScoreFault
-from wmo_distill.tokens import Ids, TokenSpan
+from wmo_distill.tokens import TokenSpan
 
 TEACHER = LanguageModel(seed=9)
 

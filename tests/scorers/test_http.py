@@ -11,6 +11,7 @@ import pytest
 
 from tests.proof.lm import LanguageModel
 from tests.proof.server import serve
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import DistillError, UsageError
@@ -18,7 +19,6 @@ from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.http import EchoScorer, Endpoint, SglangScorer, VllmScorer
 from wmo_distill.scorers.run import plan_scores, score_datums
 from wmo_distill.scorers.scorer import Score, ScoreFault, Scorer
-from wmo_distill.tokens import Ids
 
 TEACHER = LanguageModel(seed=5)
 MAKERS: dict[str, Callable[[Endpoint], Scorer]] = {

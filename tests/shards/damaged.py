@@ -7,12 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wmo_distill.arrays import as_ids
 from wmo_distill.records import TrialRecord
+from wmo_distill.segment import Coded, Segment
 from wmo_distill.shards.encode import encode
 from wmo_distill.shards.schema import SCHEMA
 from wmo_distill.shards.verify import verify
 from wmo_distill.shards.writer import parquet_writer
-from wmo_distill.tokens import TokenSpan, as_ids
+from wmo_distill.tokens import TokenSpan, spans_of
 
 from .generated import lawful, write_dataset
 
@@ -23,10 +25,13 @@ def told(out: Path) -> str:
     return "\n".join(map(str, verify(out)))
 
 
-def after(
-    before: TokenSpan | None, call: int, prefix_len: int, suffix: list[int], *sampled: list[int]
-) -> TokenSpan:
-    return TokenSpan.after(before, call, prefix_len, as_ids(suffix), *map(as_ids, sampled))
+def forged(*calls: tuple[int, list[int], list[int]]) -> tuple[TokenSpan, ...]:
+    """Calls of (prefix_len, prompt_suffix, sampled ids), whether they fit each other or not."""
+    coded = [
+        Coded(at, prefix_len, as_ids(suffix), as_ids(sampled))
+        for at, (prefix_len, suffix, sampled) in enumerate(calls)
+    ]
+    return tuple(spans_of(Segment.of(0, coded)))
 
 
 def rewritten(out: Path, rows: list[TrialRecord]) -> None:

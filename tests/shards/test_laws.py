@@ -7,12 +7,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from wmo_distill.arrays import as_ids
 from wmo_distill.issues import Issue
 from wmo_distill.records import GradedTests, Sampling, SegmentInfo, SegmentKind, TrialRecord
+from wmo_distill.segment import Coded, Segment
 from wmo_distill.shards.verify import verify
-from wmo_distill.tokens import TokenSpan, as_ids
+from wmo_distill.tokens import TokenSpan, chats_of, spans_of
 
-from .damaged import PART, after, change_span, edit_table, rewritten, set_column, told
+from .damaged import PART, change_span, edit_table, forged, rewritten, set_column, told
 from .generated import lawful, long_chat, write_dataset
 
 MAIN = (SegmentInfo(),)
@@ -62,6 +64,7 @@ def spans(*listed: TokenSpan) -> dict[str, Any]:
 
 
 FIRST = TokenSpan(0, [1, 2], [3])
+FORGED = (0, [1, 2], [3])
 
 
 ROWS: list[tuple[dict[str, Any], str]] = [
@@ -92,11 +95,11 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"compactions": (4, 2)}, "compactions ascending"),
     (spans(FIRST, TokenSpan(0, [1, 2, 3], [4])), "a call_index above 0"),
     (spans(TokenSpan(-1, [1], [4])), "a call_index above -1"),
-    (spans(after(None, 0, 1, [1], [2])), "a prefix_len in [0, 0]"),
-    (spans(FIRST, after(FIRST, 1, 4, [1])), "a prefix_len in [0, 3]"),
-    (spans(FIRST, after(FIRST, 1, -1, [1])), "a prefix_len in [0, 3]"),
-    (spans(FIRST, after(FIRST, 1, 1, [2, 3])), "longest common prefix"),
-    (spans(FIRST, after(FIRST, 1, 2, [3])), "longest common prefix"),
+    ({"spans": forged((1, [1], [2]))}, "a prefix_len in [0, 0]"),
+    ({"spans": forged(FORGED, (4, [1], []))}, "a prefix_len in [0, 3]"),
+    ({"spans": forged(FORGED, (-1, [1], []))}, "a prefix_len in [0, 3]"),
+    ({"spans": forged(FORGED, (1, [2, 3], []))}, "longest common prefix"),
+    ({"spans": forged(FORGED, (2, [3], []))}, "longest common prefix"),
     (spans(TokenSpan(0, [], [4])), "a prompt, found no ids"),
     (spans(TokenSpan(0, [1], [2], segment=1)), "one of the segments, found 1 segments"),
     (spans(TokenSpan(0, [1], [2], versions=(("a", 1),))), "below 1, found 1"),
@@ -212,9 +215,11 @@ def test_a_long_chat_is_checked_whole(tmp_path: Path) -> None:
     chat = list(long_chat(30, 20))
     write_dataset(tmp_path, [[lawful("a", spans=tuple(chat))]])
     assert verify(tmp_path) == []
+    whole = chats_of(chat)[0]
     last = chat[-1]
-    chat[-1] = TokenSpan.after(
-        chat[-2], last.call_index, last.prompt_len - 21, last.prompt_token_ids[-21:], as_ids([1])
-    )
+    prompt = last.prompt_token_ids[-21:]
+    *calls, _ = (Coded(*values) for values in zip(*whole.columns, strict=True))
+    calls.append(Coded(last.call_index, last.prompt_len - 21, prompt, as_ids([1])))
+    chat = spans_of(Segment.of(0, calls))
     rewritten(tmp_path, [replace(lawful("a"), spans=tuple(chat))])
     assert "span 29 (segment 0, call 29): the longest common prefix" in told(tmp_path)

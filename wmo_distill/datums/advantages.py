@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.datum import TrainDatum
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 Answer = Sequence[float | None] | NDArray[np.float64]
 

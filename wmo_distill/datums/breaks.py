@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.datum import BreakCause
 from wmo_distill.predicates import cut_at_cap
-from wmo_distill.tokens import Ids, TokenSpan
+from wmo_distill.segment import Segment
 
 Decode = Callable[[list[int]], str]
 
@@ -17,27 +18,23 @@ _RESYNC = 16
 
 
 def break_cause(
-    before: TokenSpan,
-    span: TokenSpan,
-    prefix_len: int,
-    *,
-    summarized: bool,
-    decode: Decode | None = None,
+    chat: Segment, at: int, *, summarized: bool, decode: Decode | None = None
 ) -> BreakCause:
-    """The cause of a break between two calls of which `prefix_len` ids are shared.
+    """Why call `at` does not extend the call before it.
 
     `summarized` says that the trajectory records a compaction here; `decode` gives the text of
     ids, and with it other ids for the same text are told for certain.
     """
     if summarized:
         return BreakCause.SUMMARIZED
-    if cut_at_cap(before.finish_reason):
+    if cut_at_cap(chat.finish_reason[at - 1]):
         return BreakCause.TRUNCATED_TURN
-    kept = prefix_len - before.prompt_len
+    prefix_len = int(chat.prefix_len[at])
+    kept = prefix_len - int(chat.prompt_lens[at - 1])
     if kept < 0:
         return BreakCause.REWRITTEN_HISTORY
-    prompt = span.prompt_token_ids[prefix_len:]
-    lost = before.sampled[kept:]
+    prompt = chat.prompt(at)[prefix_len:]
+    lost = chat.sampled(at - 1)[kept:]
     if decode is not None and _same_text(decode(lost.tolist()), decode(prompt.tolist())):
         return BreakCause.RETOKENIZED
     if _comes_back(lost, prompt):

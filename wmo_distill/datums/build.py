@@ -1,18 +1,19 @@
 """Records to training sequences, with an account of every token that is not trained."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from wmo_distill.counts import by_segment
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
 from wmo_distill.datums.experts import sequence_experts
 from wmo_distill.datums.merge import Fragment, merge
 from wmo_distill.datums.options import BudgetRule, DatumOptions, DropUnit
 from wmo_distill.records import Completeness, TrialRecord
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, NO_IDS
+from wmo_distill.segment import Segment
+from wmo_distill.tokens import TokenSpan
 
 
 def build_datums(
@@ -44,15 +45,19 @@ def build_datums(
 
 def record_datums(record: TrialRecord, options: DatumOptions, account: Account) -> list[TrainDatum]:
     """The datums of one record; `account` grows by what became of it."""
+    return chat_datums(record, record.chats, options, account)
+
+
+def chat_datums(
+    record: TrialRecord, chats: Mapping[int, Segment], options: DatumOptions, account: Account
+) -> list[TrainDatum]:
+    """The datums of a record whose calls are `chats`."""
     account.records += 1
-    segments = by_segment(record.spans)
-    wanted = {k: calls for k, calls in segments.items() if k == 0 or options.subagents}
-    sampled = sum(span.sampled.size for calls in wanted.values() for span in calls)
+    wanted = {k: chat for k, chat in chats.items() if k == 0 or options.subagents}
+    sampled = sum(chat.n_sampled for chat in wanted.values())
     if not options.reference:
-        others = [calls for k, calls in segments.items() if k not in wanted]
-        account.drop_tokens(
-            Drop.SUBAGENT, sum(span.sampled.size for calls in others for span in calls)
-        )
+        others = sum(chat.n_sampled for chat in chats.values()) - sampled
+        account.drop_tokens(Drop.SUBAGENT, others)
     if options.reference and record.stop_reason == "context_overflow":
         account.drop_record(Drop.OVERFLOW, sampled)
         return []
@@ -67,9 +72,9 @@ def record_datums(record: TrialRecord, options: DatumOptions, account: Account) 
         return []
     fragments: list[tuple[int, Fragment]] = []
     last: Fragment | None = None
-    for segment, calls in sorted(wanted.items()):
+    for segment, chat in sorted(wanted.items()):
         merged = merge(
-            calls,
+            chat,
             compactions=record.compactions if segment == 0 else (),
             reopen=options.reopen,
             decode=options.decode,
@@ -124,28 +129,32 @@ def _datum(
     account: Account,
 ) -> TrainDatum | None:
     """A fragment as a datum, None if nothing in it is trained."""
-    ids = fragment.token_ids() if fragment.pieces else NO_IDS
-    mask = np.zeros(ids.size, np.bool_)
+    chat, (ids, sampled, sizes) = fragment.chat, fragment.tokens()
+    lengths = sizes[1::2]
+    present = fragment.of_calls(chat.sampled_logprobs.present)
+    values = fragment.of_tokens(chat.sampled_logprobs)
+    if not present.all():
+        known = np.repeat(present, lengths)
+        spread = np.full(known.size, np.nan)
+        spread[known] = values
+        values = spread
+    mask = sampled
+    if options.purpose == "rl" and not options.reference:
+        finite = np.isfinite(values)
+        used = finite & (values > IMPLAUSIBLE_LOGPROB)
+        if not used.all():
+            lost = int(lengths[~present].sum())
+            account.drop_tokens(Drop.NO_LOGPROBS, lost)
+            account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int((~finite).sum()) - lost)
+            account.drop_tokens(Drop.LOGPROB_IMPLAUSIBLE, int((finite & ~used).sum()))
+            mask = sampled.copy()
+            mask[sampled] = used
+            values = values[used]
     logprobs = np.zeros(ids.size, np.float64)
-    strict = options.purpose == "rl" and not options.reference
-    for start, (sampled, recorded) in zip(fragment.starts, fragment.runs, strict=True):
-        place = slice(start, start + sampled.size)
-        if recorded is None:
-            if strict:
-                account.drop_tokens(Drop.NO_LOGPROBS, sampled.size)
-                continue
-            mask[place], logprobs[place] = True, np.nan
-        elif strict:
-            finite = np.isfinite(recorded)
-            used = finite & (recorded > IMPLAUSIBLE_LOGPROB)
-            account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int(sampled.size - finite.sum()))
-            account.drop_tokens(Drop.LOGPROB_IMPLAUSIBLE, int(finite.sum() - used.sum()))
-            mask[place], logprobs[place] = used, np.where(used, recorded, 0.0)
-        else:
-            mask[place], logprobs[place] = True, recorded
+    logprobs[mask] = values
     if not mask.any():
         return None
-    experts = sequence_experts(fragment.calls, ids.size) if options.routed_experts else None
+    calls = fragment.of_calls(np.arange(len(chat)))
     return TrainDatum(
         trial_name=record.trial_name,
         step_name=record.step_name,
@@ -155,10 +164,12 @@ def _datum(
         token_ids=ids,
         loss_mask=mask,
         sampled_logprobs=logprobs,
-        call_starts=tuple(fragment.starts),
-        call_lengths=tuple(sampled.size for sampled, _ in fragment.runs),
-        finish_reasons=tuple(fragment.finish_reasons),
+        call_starts=tuple(np.cumsum(sizes)[::2][lengths > 0].tolist()),
+        call_lengths=tuple(lengths[lengths > 0].tolist()),
+        finish_reasons=tuple(chat.finish_reason[at] for at in calls[lengths > 0].tolist()),
         break_cause=fragment.cause,
         break_position=fragment.position,
-        routed_experts=experts,
+        routed_experts=sequence_experts([TokenSpan.of(chat, at) for at in calls], ids.size)
+        if options.routed_experts
+        else None,
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from wmo_distill.tokens import Ids, Logprobs
+from wmo_distill.arrays import Ids, Logprobs
 
 
 class BreakCause(StrEnum):

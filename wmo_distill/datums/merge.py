@@ -2,48 +2,75 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from wmo_distill.arrays import Ids, Lists
 from wmo_distill.datums.breaks import Decode, break_cause
 from wmo_distill.datums.datum import BreakCause
-from wmo_distill.tokens import Ids, Logprobs, TokenSpan
+from wmo_distill.segment import Segment
+from wmo_distill.tokens import chat_of, spans_of
+
+
+class Tokens(NamedTuple):
+    """A sequence, which of its ids were sampled, and how many ids each prompt and call adds."""
+
+    ids: Ids
+    sampled: NDArray[np.bool_]
+    sizes: NDArray[np.int32]
+    """What a prompt adds and what was sampled then, in turn."""
 
 
 @dataclass(slots=True)
 class Fragment:
-    """A growing sequence: context and sampled runs in turn."""
+    """A growing sequence: what each prompt adds, and what was sampled, in turn."""
 
+    chat: Segment
     cause: BreakCause | None = None
     position: int | None = None
-    pieces: list[Ids] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    runs: list[tuple[Ids, Logprobs | None]] = field(default_factory=list)
-    finish_reasons: list[str | None] = field(default_factory=list)
-    calls: list[TokenSpan] = field(default_factory=list)
+    runs: list[tuple[slice, Ids]] = field(default_factory=list)
+    """Calls of which each but the first extends the one before, and what the first prompt adds."""
     size: int = 0
     longest_prompt: int = 0
+    sampled_tokens: int = 0
 
-    def add(self, context: Ids, span: TokenSpan) -> None:
-        """Append what is new in the prompt, and then what was sampled."""
-        self.calls.append(span)
-        self.pieces.append(context)
-        self.size += context.size
-        self.longest_prompt = max(self.longest_prompt, self.size)
-        sampled = span.sampled_token_ids
-        if sampled is not None and sampled.size:
-            self.starts.append(self.size)
-            self.finish_reasons.append(span.finish_reason)
-            self.runs.append((sampled, span.sampled_logprobs))
-            self.pieces.append(sampled)
-            self.size += sampled.size
+    def add(self, calls: slice, context: Ids) -> None:
+        """Append a run of calls; `context` is what is new in the first prompt."""
+        suffixes = self.chat.prompt_suffix.lengths[calls]
+        sampled = self.chat.sampled_token_ids.lengths[calls]
+        self.runs.append((calls, context))
+        self.sampled_tokens += int(sampled.sum())
+        self.size += context.size + int(suffixes[1:].sum()) + int(sampled.sum())
+        self.longest_prompt = max(self.longest_prompt, self.size - int(sampled[-1]))
 
-    @property
-    def sampled_tokens(self) -> int:
-        return sum(sampled.size for sampled, _ in self.runs)
+    def of_calls(self, column: NDArray[Any]) -> NDArray[Any]:
+        """The entries of the calls in a column of the chat."""
+        return _joined([column[calls] for calls, _ in self.runs])
 
-    def token_ids(self) -> Ids:
-        return np.concatenate(self.pieces) if len(self.pieces) > 1 else self.pieces[0]
+    def of_tokens(self, column: Lists) -> NDArray[Any]:
+        """The numbers of the calls in a column of lists."""
+        return _joined([column[calls].flat for calls, _ in self.runs])
+
+    def tokens(self) -> Tokens:
+        """The sequence itself."""
+        suffixes, sampled = self.chat.prompt_suffix, self.chat.sampled_token_ids
+        context: list[Ids] = []
+        sizes: list[NDArray[np.int32]] = []
+        for calls, first in self.runs:
+            pieces = np.empty((calls.stop - calls.start, 2), np.int32)
+            pieces[:, 0], pieces[:, 1] = suffixes.lengths[calls], sampled.lengths[calls]
+            pieces[0, 0] = first.size
+            sizes.append(pieces.ravel())
+            context += (first, suffixes[calls.start + 1 : calls.stop].flat)
+        turns = _joined(sizes)
+        mask = np.repeat(np.arange(turns.size) % 2 == 1, turns)
+        ids = np.empty(mask.size, np.int32)
+        ids[mask], ids[~mask] = self.of_tokens(sampled), np.concatenate(context)
+        return Tokens(ids, mask, turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +84,7 @@ class Merged:
 
 
 def merge(
-    spans: Sequence[TokenSpan],
+    chat: Segment,
     *,
     compactions: Sequence[int] = (),
     reopen: bool = False,
@@ -69,34 +96,27 @@ def merge(
     one with the whole prompt. `reopen` lets a prompt extend an earlier fragment, the longest
     that it starts with.
     """
+    if (chat.call_index[1:] < chat.call_index[:-1]).any():
+        chat = chat_of(sorted(spans_of(chat), key=attrgetter("call_index")))
     fragments: list[Fragment] = []
     open_: Fragment | None = None
-    before: TokenSpan | None = None
     ties = 0
-    for span in sorted(spans, key=lambda one: one.call_index):
-        prefix_len, suffix = span.delta(before)
-        if open_ is not None and before is not None and 0 < prefix_len == before.sequence_len:
-            open_.add(suffix, span)
-        else:
-            found, tied = _earlier(fragments, span.prompt_token_ids) if reopen else (None, False)
-            ties += tied
-            if found is not None:
-                open_ = found
-                open_.add(span.prompt_token_ids[open_.size :], span)
-            else:
-                open_ = Fragment()
-                if before is not None:
-                    open_.position = prefix_len
-                    open_.cause = break_cause(
-                        before,
-                        span,
-                        prefix_len,
-                        summarized=span.call_index in compactions,
-                        decode=decode,
-                    )
-                open_.add(span.prompt_token_ids, span)
-                fragments.append(open_)
-        before = span
+    begins = np.flatnonzero(~chat.extends).tolist()
+    for at, stop in pairwise([*begins, len(chat)]):
+        prompt, calls = chat.prompt(at), slice(at, stop)
+        found, tied = _earlier(fragments, prompt) if reopen else (None, False)
+        ties += tied
+        if found is not None:
+            open_ = found
+            open_.add(calls, prompt[open_.size :])
+            continue
+        open_ = Fragment(chat)
+        if at:
+            open_.position = int(chat.prefix_len[at])
+            summarized = int(chat.call_index[at]) in compactions
+            open_.cause = break_cause(chat, at, summarized=summarized, decode=decode)
+        open_.add(calls, prompt)
+        fragments.append(open_)
     return Merged(fragments, open_, ties)
 
 
@@ -106,10 +126,14 @@ def _earlier(fragments: Sequence[Fragment], prompt: Ids) -> tuple[Fragment | Non
         fragment
         for fragment in fragments
         if 0 < fragment.size <= prompt.size
-        and np.array_equal(fragment.token_ids(), prompt[: fragment.size])
+        and np.array_equal(fragment.tokens().ids, prompt[: fragment.size])
     ]
     if not matching:
         return None, False
     longest = max(fragment.size for fragment in matching)
     best = [fragment for fragment in matching if fragment.size == longest]
     return best[-1], len(best) > 1
+
+
+def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

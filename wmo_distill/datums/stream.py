@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from wmo_distill.datums.advantages import with_advantages
-from wmo_distill.datums.build import record_datums
-from wmo_distill.datums.clean import CleanRow, clean_rows
-from wmo_distill.datums.datum import Account, Drop, TrainDatum
+from wmo_distill.datums.build import chat_datums
+from wmo_distill.datums.datum import Account, TrainDatum
 from wmo_distill.datums.groups import EpisodeGroup
 from wmo_distill.datums.manifest import DatumSummary
 from wmo_distill.datums.options import Baseline, DatumOptions
 from wmo_distill.datums.table import Row
 from wmo_distill.datums.teacher import Rescorer, Teacher
-from wmo_distill.records import Completeness, TrialRecord
+from wmo_distill.records import TrialRecord
+from wmo_distill.segment import Segment
 from wmo_distill.shards.decode import SpanColumns, plain_list
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.shards.schema import SCHEMA, SPAN
@@ -77,15 +77,13 @@ def iter_rows(
     wanted = [name for name in _SPANS if options.routed_experts or not name.endswith(".extra")]
     for batch in iter_batches(source, [*_FLAT, *wanted]):
         spans = SpanColumns.of(batch.column("spans"))
-        clean = {} if options.routed_experts else clean_rows(spans, options)
         flat = batch.select(_FLAT)
         columns = {name: plain_list(flat.column(name)) for name in _LOOKED_AT}
         for at in range(batch.num_rows):
-            whole = clean.get(at)
             values = {name: column[at] for name, column in columns.items()}
-            record = TrialRecord(**values, spans=() if whole else spans.row(at))
+            record, chats = TrialRecord(**values), spans.chats(at)
             group = groups[record.episode_id]
-            rows = _rows(record, whole, (flat, at), group, options, funnel)
+            rows = _rows(record, chats, (flat, at), group, options, funnel)
             if teacher is not None:
                 rows = [_taught(row, teacher) for row in rows]
             if rescorer is not None:
@@ -95,7 +93,7 @@ def iter_rows(
 
 def _rows(
     record: TrialRecord,
-    whole: CleanRow | None,
+    chats: Mapping[int, Segment],
     source: tuple[pa.RecordBatch, int],
     group: EpisodeGroup,
     options: DatumOptions,
@@ -106,20 +104,15 @@ def _rows(
     if not options.wants(record.task_id, measured=chosen.measured, passed=chosen.passed):
         funnel.count("filtered")
         return []
-    if whole is None and not any(span.sampled.size for span in record.spans):
+    if not any(chat.n_sampled for chat in chats.values()):
         funnel.count("without_tokens")
         return []
     if group.dropped:
         funnel.count("dropped_groups")
         return []
-    if whole is not None or any(
-        span.sampled_logprobs is not None and span.sampled.size for span in record.spans
-    ):
+    if any(chat.sampled_logprobs.flat.size for chat in chats.values()):
         funnel.count("with_logprobs")
-    if whole is not None:
-        datums = _of_clean(record, whole, options, funnel.account)
-    else:
-        datums = record_datums(record, options, funnel.account)
+    datums = chat_datums(record, chats, options, funnel.account)
     funnel.measure(datums)
     if datums and chosen.unknown_return:
         funnel.count("unknown_returns")
@@ -139,32 +132,3 @@ def _taught(row: Row, teacher: Teacher) -> Row:
     datum = teacher.score(row.datum)
     scored = datum.teacher_logprobs is not None
     return replace(row, datum=datum, teacher=teacher.name if scored else None)
-
-
-def _of_clean(
-    record: TrialRecord, whole: CleanRow, options: DatumOptions, account: Account
-) -> list[TrainDatum]:
-    account.records += 1
-    account.drop_tokens(Drop.SUBAGENT, whole.subagent_tokens)
-    if record.stop_reason in options.drop_stop_reasons:
-        account.drop_record(Drop.STOP_REASON, sum(whole.call_lengths))
-        return []
-    if options.refuses_incomplete and record.completeness == Completeness.INCOMPLETE:
-        account.drop_record(Drop.INCOMPLETE, sum(whole.call_lengths))
-        return []
-    datum = TrainDatum(
-        trial_name=record.trial_name,
-        step_name=record.step_name,
-        episode_id=record.episode_id,
-        segment=0,
-        fragment_index=0,
-        token_ids=whole.token_ids,
-        loss_mask=whole.loss_mask,
-        sampled_logprobs=whole.sampled_logprobs,
-        call_starts=whole.call_starts,
-        call_lengths=whole.call_lengths,
-        finish_reasons=whole.finish_reasons,
-        ends_chat=True,
-    )
-    account.keep([datum])
-    return [datum]

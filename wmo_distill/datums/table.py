@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from wmo_distill.arrays import Lists
 from wmo_distill.datums.datum import TrainDatum
 from wmo_distill.datums.experts import packed
 from wmo_distill.datums.groups import EpisodeGroup
@@ -28,7 +29,7 @@ from wmo_distill.shards.columns import (
     list_of,
     schema_of,
 )
-from wmo_distill.shards.lists import joined, list_array, offsets
+from wmo_distill.shards.lists import list_column
 from wmo_distill.shards.schema import COLUMNS, Group
 
 VERSION_KEY = b"wmo_distill.datum_schema_version"
@@ -185,31 +186,24 @@ def _records(rows: Sequence[Row]) -> pa.Table:
 
 def _token_lists(datums: Sequence[TrainDatum]) -> dict[str, pa.Array]:
     types = {c.name: c.type for c in DATUM_COLUMNS}
-    ids = [datum.token_ids for datum in datums]
-    starts = offsets([array.size for array in ids])
-    mask = joined([datum.loss_mask for datum in datums], np.dtype(bool))
-    logprobs = joined([datum.sampled_logprobs for datum in datums], np.dtype(np.float64))
+    ids = Lists.of([datum.token_ids for datum in datums], np.int32)
+    starts = pa.array(ids.starts)
+    mask = Lists.of([datum.loss_mask for datum in datums], np.bool_).flat
+    logprobs = Lists.of([datum.sampled_logprobs for datum in datums], np.float64).flat
     recorded = mask if not np.isnan(logprobs).any() else mask & ~np.isnan(logprobs)
+
+    def lists(name: str, values: pa.Array) -> pa.Array:
+        return pa.ListArray.from_arrays(starts, values, type=types[name])
+
+    def floats(name: str) -> pa.Array:
+        rows = Lists.of([getattr(datum, name) for datum in datums], np.float64)
+        return list_column([rows], pa.array(rows.flat, from_pandas=True), types[name])
+
     return {
-        "token_ids": pa.ListArray.from_arrays(
-            starts, pa.array(joined(ids, np.dtype(np.int32))), type=types["token_ids"]
-        ),
-        "loss_mask": pa.ListArray.from_arrays(starts, _bits(mask), type=types["loss_mask"]),
-        "sampled_logprobs": pa.ListArray.from_arrays(
-            starts, _floats(logprobs, recorded), type=types["sampled_logprobs"]
-        ),
-        **{
-            name: list_array(
-                values,
-                pa.array(joined(values, np.dtype(np.float64)), from_pandas=True),
-                types[name],
-            )
-            for name, values in (
-                ("advantages", [datum.advantages for datum in datums]),
-                ("teacher_logprobs", [datum.teacher_logprobs for datum in datums]),
-                ("rescored_logprobs", [datum.rescored_logprobs for datum in datums]),
-            )
-        },
+        "token_ids": lists("token_ids", pa.array(ids.flat)),
+        "loss_mask": lists("loss_mask", _bits(mask)),
+        "sampled_logprobs": lists("sampled_logprobs", _floats(logprobs, recorded)),
+        **{n: floats(n) for n in ("advantages", "teacher_logprobs", "rescored_logprobs")},
     }
 
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Protocol
 
+from wmo_distill.arrays import Logprobs
 from wmo_distill.datums.advantages import AdvantageSums, TeacherRule, teacher_part, with_advantages
 from wmo_distill.datums.datum import TrainDatum
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.table import datum_id
-from wmo_distill.tokens import Logprobs
 
 
 class Scores(Protocol):

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.datum import TrainDatum
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 Candidates = Sequence[tuple[int, float]]
 """(token id, log-probability) of the teacher's likeliest tokens at one position."""

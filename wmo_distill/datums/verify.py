@@ -1,4 +1,4 @@
-"""Checks datum shards against their manifest and the laws of their rows."""
+"""Checks datum shards against their manifest and the invariants of their rows."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.dataset import DatumRow, rows_of
 from wmo_distill.datums.datum import Account, TrainDatum
 from wmo_distill.datums.manifest import DATUMS, PARTS_DIR
@@ -18,7 +19,6 @@ from wmo_distill.outputs.faults import Fault, differences, first_faults
 from wmo_distill.outputs.manifest import MANIFEST, PartFile
 from wmo_distill.predicates import is_measured
 from wmo_distill.shards.faults import row_groups
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 _SUMS = ("datums", "loss_tokens", "context_tokens", "breaks", "with_routed_experts")
 

@@ -36,9 +36,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.dataset import DatumRow
 from wmo_distill.exporters.target import group_name, measured_reward, trained
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 PER_TOKEN = (
     "token_ids", "loss_mask", "sampled_logprobs", "sampled_logprobs_mask", "advantages",

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.dataset import DatumRow
 from wmo_distill.predicates import aborted, cut_at_cap, is_measured
 from wmo_distill.records import StopReason
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
 
 
 class Refusal(StrEnum):

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
 from wmo_distill.report.tables import Row, page, section, table, words
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, TokenSpan
+from wmo_distill.tokens import TokenSpan
 
 
 def render_record(record: TrialRecord) -> str:

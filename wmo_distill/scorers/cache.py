@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wmo_distill.arrays import Logprobs
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.faults import Fault, damage
@@ -22,7 +23,6 @@ from wmo_distill.outputs.parts import Parts, check_out, writing
 from wmo_distill.scorers.scorer import Needed, Score
 from wmo_distill.shards.faults import first_odd
 from wmo_distill.shards.lists import list_array
-from wmo_distill.tokens import Logprobs
 
 VERSION_KEY = b"wmo_distill.score_schema_version"
 SCHEMA_VERSION = 1

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 
+from wmo_distill.arrays import Ids
 from wmo_distill.scorers.scorer import Needed, Score, ScoreError, ScoreFault, Scorer, checked
-from wmo_distill.tokens import Ids
 
 KEEP_SECONDS = 20.0
 """A run that is killed loses the answers of no more than this."""

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import orjson
 
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.errors import UsageError
 from wmo_distill.scorers.scorer import (
@@ -23,7 +24,6 @@ from wmo_distill.scorers.scorer import (
     token_id,
     without_key,
 )
-from wmo_distill.tokens import Ids
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
+from wmo_distill.arrays import Ids
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.errors import DistillError, UsageError
@@ -15,7 +16,6 @@ from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.calls import Calls
 from wmo_distill.scorers.options import ScoreOptions
 from wmo_distill.scorers.scorer import Needed, Score, ScoreError, ScoreFault, Scorer
-from wmo_distill.tokens import Ids
 
 PART_TOKENS = 2_000_000
 """Scores are put on disk in parts of at most so many values."""

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wmo_distill.arrays import ID_LIMIT, Ids, Logprobs
 from wmo_distill.datums.topk import Candidates
-from wmo_distill.tokens import ID_LIMIT, Ids, Logprobs
 
 Needed = NDArray[np.bool_]
 """For each token of a sequence whether its score is needed: it is trained."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from wmo_distill.arrays import Ids
 from wmo_distill.errors import UsageError
 from wmo_distill.scorers.scorer import (
     Score,
@@ -14,7 +15,6 @@ from wmo_distill.scorers.scorer import (
     number,
     without_key,
 )
-from wmo_distill.tokens import Ids
 
 
 class TinkerScorer:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
+from itertools import groupby
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from wmo_distill.arrays import Lists
 from wmo_distill.errors import DistillError
 from wmo_distill.records import (
     GradedTests,
@@ -23,42 +25,23 @@ from wmo_distill.records import (
     StopReason,
     TrialRecord,
 )
+from wmo_distill.segment import Coded, Segment, Versions
 from wmo_distill.shards.columns import IDS, INT64, TEXTS, TIME, Column
 from wmo_distill.shards.encode import EPOCH
 from wmo_distill.shards.schema import COLUMNS, REWARDS, SEGMENTS, TESTS, Group
-from wmo_distill.tokens import TokenSpan
+from wmo_distill.tokens import TokenSpan, in_order
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
-    """A column of lists as flat values; list i is values[starts[i]:starts[i + 1]], or null."""
-
-    values: NDArray[Any]
-    starts: NDArray[np.int32]
-    present: NDArray[np.bool_]
-
-    def __getitem__(self, i: int) -> NDArray[Any] | None:
-        return self.values[self.starts[i] : self.starts[i + 1]] if self.present[i] else None
-
-
-@dataclass(frozen=True, slots=True)
 class SpanColumns:
-    """The `spans` of a batch; row i holds the spans starts[i] to starts[i + 1]."""
+    """The `spans` of a batch; row i holds the calls starts[i] to starts[i + 1]."""
 
     starts: NDArray[np.int32]
     segment: NDArray[np.int32]
-    call_index: NDArray[np.int32]
-    prefix_len: NDArray[np.int32]
-    prompt_suffix: Lists
-    sampled_token_ids: Lists
-    sampled_logprobs: Lists
-    finish_reason: list[str | None]
-    versions: list[list[dict[str, Any]] | None]
-    sampling: list[str | None]
-    used: list[bool | None]
-    extra: list[str | None]
+    calls: Segment
+    """The calls of all rows, as if they were one chat."""
 
     @classmethod
     def of(cls, spans: pa.ListArray) -> "SpanColumns":
@@ -71,46 +54,48 @@ class SpanColumns:
             present = name in child and child[name].null_count < len(structs)
             return cast(list[Any], child[name].to_pylist()) if present else [None] * len(structs)
 
-        return cls(
-            starts=offsets - first,
-            segment=child["segment"].to_numpy(),
-            call_index=child["call_index"].to_numpy(),
-            prefix_len=child["prefix_len"].to_numpy(),
-            prompt_suffix=_lists(child["prompt_suffix"]),
-            sampled_token_ids=_lists(child["sampled_token_ids"]),
-            sampled_logprobs=_lists(child["sampled_logprobs"]),
-            finish_reason=listed("finish_reason"),
-            versions=listed("versions"),
-            sampling=listed("sampling"),
-            used=listed("used"),
-            extra=listed("extra"),
+        calls = Segment(
+            -1,
+            child["call_index"].to_numpy(),
+            child["prefix_len"].to_numpy(),
+            _lists(child["prompt_suffix"]),
+            _lists(child["sampled_token_ids"]),
+            _lists(child["sampled_logprobs"]),
+            listed("finish_reason"),
+            [None if runs is None else _runs(runs) for runs in listed("versions")],
+            *map(listed, ("sampling", "used", "extra")),
         )
+        return cls(offsets - first, child["segment"].to_numpy(), calls)
+
+    def chats(self, row: int) -> dict[int, Segment]:
+        """The calls of one row by their segment's number."""
+        start, stop = int(self.starts[row]), int(self.starts[row + 1])
+        numbers = self.segment[start:stop].tolist()
+        runs = [(number, len(list(run))) for number, run in groupby(numbers)]
+        if len(dict(runs)) < len(runs):
+            return self._mixed(start, numbers)
+        chats = {}
+        for number, n in runs:
+            chats[number] = self.calls.part(number, start, start + n)
+            start += n
+        return chats
+
+    def _mixed(self, start: int, numbers: list[int]) -> dict[int, Segment]:
+        """The chats of a row in which they alternate: copied."""
+        coded: dict[int, list[Coded]] = {}
+        for at, number in enumerate(numbers, start):
+            call = Coded(*(column[at] for column in self.calls.columns))
+            coded.setdefault(number, []).append(call)
+        return {number: Segment.of(number, calls) for number, calls in coded.items()}
 
     def row(self, row: int) -> tuple[TokenSpan, ...]:
-        """The spans of one row, each chained to the one before it in its segment."""
-        before: dict[int, TokenSpan] = {}
-        spans = []
-        for i in range(self.starts[row], self.starts[row + 1]):
-            segment = int(self.segment[i])
-            suffix, runs = self.prompt_suffix[i], self.versions[i]
-            assert suffix is not None
-            span = TokenSpan.after(
-                before.get(segment),
-                int(self.call_index[i]),
-                int(self.prefix_len[i]),
-                suffix,
-                self.sampled_token_ids[i],
-                self.sampled_logprobs[i],
-                segment=segment,
-                finish_reason=self.finish_reason[i],
-                versions=tuple((run["version"], run["start"]) for run in runs or ()) or None,
-                sampling=self.sampling[i],
-                used=self.used[i],
-                extra=self.extra[i],
-            )
-            before[segment] = span
-            spans.append(span)
-        return tuple(spans)
+        """The spans of one row, in its order, as views of its chats."""
+        numbers = self.segment[self.starts[row] : self.starts[row + 1]].tolist()
+        return in_order(numbers, self.chats(row))
+
+
+def _runs(runs: list[dict[str, Any]]) -> Versions:
+    return tuple((run["version"], run["start"]) for run in runs)
 
 
 def _lists(array: pa.ListArray) -> Lists:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmo_distill.records import TrialRecord
-from wmo_distill.shards.encode import deltas, row_values, text, versions
+from wmo_distill.shards.encode import calls, row_values, text, versions
 
 MODULUS = 2**256
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
@@ -19,12 +19,14 @@ def row_digest(record: TrialRecord, values: dict[str, Any] | None = None) -> byt
     """SHA-256 over the row that this record becomes; `values` are its `row_values` where known."""
     heads: list[list[Any]] = []
     arrays: list[NDArray[Any] | None] = []
-    for span, (prefix_len, suffix) in zip(record.spans, deltas(record.spans), strict=True):
-        lists = (suffix, span.sampled_token_ids, _one_nan(span.sampled_logprobs))
+    for chat, at in calls(record):
+        logprobs = _one_nan(chat.sampled_logprobs[at])
+        lists = (chat.prompt_suffix[at], chat.sampled_token_ids[at], logprobs)
         sizes = [None if array is None else array.size for array in lists]
-        words: list[Any] = [text(span.finish_reason), versions(span.versions), text(span.sampling)]
-        words += [span.used, text(span.extra)]
-        heads.append([span.segment, span.call_index, prefix_len, *sizes, *words])
+        words: list[Any] = [text(chat.finish_reason[at]), versions(chat.versions[at])]
+        words += [text(chat.sampling[at]), chat.used[at], text(chat.extra[at])]
+        place = [chat.number, int(chat.call_index[at]), int(chat.prefix_len[at])]
+        heads.append([*place, *sizes, *words])
         arrays += lists
     # The sizes of all arrays come first, so their bytes need no marks between them.
     digest = hashlib.sha256()

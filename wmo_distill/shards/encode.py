@@ -5,16 +5,19 @@ counted it as an issue, and writing never fails on it.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from wmo_distill.arrays import Lists
 from wmo_distill.files import plain_text
 from wmo_distill.records import SegmentInfo, TrialRecord
+from wmo_distill.segment import Segment, Versions
 from wmo_distill.shards.columns import (
     BOOL,
     FLOAT,
@@ -27,7 +30,7 @@ from wmo_distill.shards.columns import (
     TIME,
     Column,
 )
-from wmo_distill.shards.lists import joined, list_array, offsets
+from wmo_distill.shards.lists import joined, list_column, offsets
 from wmo_distill.shards.schema import (
     COLUMNS,
     REWARDS,
@@ -41,7 +44,6 @@ from wmo_distill.shards.schema import (
     VERSIONS,
     Group,
 )
-from wmo_distill.tokens import Ids, Logprobs, TokenSpan, Versions
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -174,61 +176,73 @@ def encode(
     arrays = {
         column.name: pa.array([row[column.name] for row in rows], column.type) for column in _PLAIN
     }
-    arrays["spans"] = _span_lists([record.spans for record in records])
+    arrays["spans"] = _span_lists(records)
     return pa.Table.from_arrays([arrays[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
-def deltas(spans: Sequence[TokenSpan]) -> list[tuple[int, Ids]]:
-    """(prefix_len, prompt_suffix) of each span against the span before it in its segment."""
-    before: dict[int, TokenSpan] = {}
-    coded = []
-    for span in spans:
-        coded.append(span.delta(before.get(span.segment)))
-        before[span.segment] = span
-    return coded
+def calls(record: TrialRecord) -> Iterator[tuple[Segment, int]]:
+    """Each call in the order of the row: its chat and its place there."""
+    places = dict.fromkeys(record.chats, 0)
+    for span in record.spans:
+        yield record.chats[span.segment], places[span.segment]
+        places[span.segment] += 1
 
 
 def stored_ids(record: TrialRecord) -> int:
     """How many ids the row holds on disk: prompt suffixes and sampled ids of all segments."""
-    suffixes = sum(suffix.size for _, suffix in deltas(record.spans))
-    return suffixes + sum(span.sampled.size for span in record.spans)
+    return sum(chat.prompt_suffix.flat.size + chat.n_sampled for chat in record.chats.values())
 
 
-def _span_lists(rows: Sequence[Sequence[TokenSpan]]) -> pa.Array:
-    spans = [span for row in rows for span in row]
-    coded = [delta for row in rows for delta in deltas(row)]
-    own: dict[str, list[Any]] = {
-        "prefix_len": [prefix_len for prefix_len, _ in coded],
-        "prompt_suffix": [suffix for _, suffix in coded],
-    }
+def _span_lists(records: Sequence[TrialRecord]) -> pa.Array:
+    chats = [chat for record in records for chat in record.chats.values()]
+    numbers = [np.full(len(chat), chat.number, np.int32) for chat in chats]
     children = [
-        _ARRAYS[c.type](own.get(c.name) or [getattr(span, c.name) for span in spans])
+        _ARRAYS[c.type](numbers if c.name == "segment" else [getattr(x, c.name) for x in chats])
         for c in SPAN_FIELDS
     ]
     structs = pa.StructArray.from_arrays(children, fields=list(SPAN))
-    return pa.ListArray.from_arrays(offsets([len(row) for row in rows]), structs, type=SPANS)
+    order = _row_order(records)
+    if order is not None:
+        structs = structs.take(order)
+    sizes = [len(record.spans) for record in records]
+    return pa.ListArray.from_arrays(offsets(sizes), structs, type=SPANS)
 
 
-def _int32(values: list[int]) -> pa.Array:
-    return pa.array(np.array(values, np.int32))
+def _row_order(records: Sequence[TrialRecord]) -> pa.Array | None:
+    """Where each call is among the calls chat by chat; None where rows hold chat after chat."""
+    order: list[int] = []
+    for record in records:
+        begins, size = {}, len(order)
+        for number, chat in record.chats.items():
+            begins[number] = size
+            size += len(chat)
+        order += [begins[chat.number] + at for chat, at in calls(record)]
+    return None if order == list(range(len(order))) else pa.array(order, pa.int64())
 
 
-def _id_lists(arrays: Sequence[Ids | None]) -> pa.Array:
-    values = joined(arrays, np.dtype(np.int32))
-    return list_array(arrays, pa.array(values), IDS)
+def _int32(columns: Sequence[NDArray[np.int32]]) -> pa.Array:
+    return pa.array(np.concatenate([np.zeros(0, np.int32), *columns]))
 
 
-def _logprob_lists(arrays: Sequence[Logprobs | None]) -> pa.Array:
-    values = joined(arrays, np.dtype(np.float64))
+def _id_lists(columns: Sequence[Lists]) -> pa.Array:
+    return list_column(columns, pa.array(joined(columns, np.int32)), IDS)
+
+
+def _logprob_lists(columns: Sequence[Lists]) -> pa.Array:
+    values = joined(columns, np.float64)
     lost = ~np.isfinite(values)
-    return list_array(arrays, pa.array(values, mask=lost if lost.any() else None), LOGPROBS)
+    return list_column(columns, pa.array(values, mask=lost if lost.any() else None), LOGPROBS)
 
 
-_ARRAYS: dict[pa.DataType, Callable[[list[Any]], pa.Array]] = {
+def _plain(convert: Callable[[Any], Any], of: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
+    return lambda columns: pa.array([convert(x) for column in columns for x in column], of)
+
+
+_ARRAYS: dict[pa.DataType, Callable[[Sequence[Any]], pa.Array]] = {
     INT32: _int32,
     IDS: _id_lists,
     LOGPROBS: _logprob_lists,
-    TEXT: lambda words: pa.array(map(text, words), TEXT),
-    BOOL: lambda flags: pa.array(flags, BOOL),
-    VERSIONS: lambda runs: pa.array(map(versions, runs), VERSIONS),
+    TEXT: _plain(text, TEXT),
+    BOOL: _plain(_flag, BOOL),
+    VERSIONS: _plain(versions, VERSIONS),
 }

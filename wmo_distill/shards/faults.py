@@ -1,4 +1,4 @@
-"""Checks the parts of a dataset: files, schema, and the laws of every row."""
+"""Checks the parts of a dataset: files, schema, and the invariants of every row."""
 
 import hashlib
 from collections import Counter, defaultdict

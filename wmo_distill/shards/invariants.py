@@ -1,6 +1,6 @@
-"""The laws of a row: what must hold of its columns whatever trial it came from.
+"""The invariants of a row: what must hold of its columns whatever trial it came from.
 
-Each law yields what was expected and what was found. Rows are checked as they lie on disk, before
+Each check yields what was expected and what was found. Rows are checked as they lie on disk, before
 anything builds a span from them.
 """
 
@@ -15,24 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from wmo_distill.arrays import NO_IDS
 from wmo_distill.counts import TokenCounts
 from wmo_distill.predicates import passes
 from wmo_distill.records import SegmentKind
 from wmo_distill.shards.decode import SpanColumns
 from wmo_distill.shards.encode import EPOCH
 from wmo_distill.shards.schema import COLUMNS
-from wmo_distill.tokens import NO_IDS
 
 
 class Breach(NamedTuple):
-    """A law that does not hold."""
+    """An invariant that does not hold."""
 
     expected: str
     found: str
 
 
 class Rules(BaseModel):
-    """The options of the build that decide what is lawful, under the names the manifest has."""
+    """The options of the build that decide what is valid, under the names the manifest has."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -130,17 +130,18 @@ def span_breaches(
     if last > first and row["span_source"] == "none":
         yield Breach("no spans with span_source none", f"{last - first} spans")
     before: dict[int, tuple[int, NDArray[np.int32]]] = {}
+    calls = spans.calls
     for i in range(first, last):
-        segment, call = int(spans.segment[i]), int(spans.call_index[i])
+        segment, call = int(spans.segment[i]), int(calls.call_index[i])
         where = f"span {i - first} (segment {segment}, call {call})"
         if not 0 <= segment < len(kinds):
             yield Breach(f"{where}: one of the segments", f"{len(kinds)} segments")
         last_call, sequence = before.get(segment, (-1, NO_IDS))
         if call <= last_call:
             yield Breach(f"{where}: a call_index above {last_call}", str(call))
-        suffix, sampled = spans.prompt_suffix[i], spans.sampled_token_ids[i]
+        suffix, sampled = calls.prompt_suffix[i], calls.sampled_token_ids[i]
         suffix = NO_IDS if suffix is None else suffix
-        prefix_len = int(spans.prefix_len[i])
+        prefix_len = int(calls.prefix_len[i])
         if not 0 <= prefix_len <= sequence.size:
             yield Breach(f"{where}: a prefix_len in [0, {sequence.size}]", str(prefix_len))
             prefix_len = 0
@@ -152,13 +153,13 @@ def span_breaches(
         new = suffix if sampled is None else np.concatenate([suffix, sampled])
         if new.size and int(new.min()) < 0:
             yield Breach(f"{where}: ids in [0, 2^31)", str(int(new.min())))
-        logprobs = spans.sampled_logprobs[i]
+        logprobs = calls.sampled_logprobs[i]
         n_sampled = 0 if sampled is None else sampled.size
         if logprobs is not None and logprobs.size != n_sampled:
             yield Breach(f"{where}: {n_sampled} log-probabilities", str(logprobs.size))
-        runs = spans.versions[i]
-        if runs is not None and not _rising([run["start"] for run in runs], n_sampled):
-            starts = ", ".join(str(run["start"]) for run in runs)
+        runs = calls.versions[i]
+        if runs is not None and not _rising([start for _, start in runs], n_sampled):
+            starts = ", ".join(str(start) for _, start in runs)
             yield Breach(f"{where}: versions from 0, rising, below {n_sampled}", starts)
         before[segment] = call, np.concatenate([sequence[:prefix_len], new])
 

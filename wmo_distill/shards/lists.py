@@ -7,28 +7,31 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from wmo_distill.arrays import Lists
 
-def offsets(lengths: list[int]) -> pa.Array:
+
+def offsets(lengths: Sequence[int] | NDArray[np.int32]) -> pa.Array:
     """Where each list begins, and where the last one ends."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return pa.array(offsets)
 
 
-def joined(arrays: Sequence[NDArray[Any] | None], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The elements of all arrays, one after the other."""
-    present = [array for array in arrays if array is not None]
-    return np.concatenate([np.zeros(0, dtype), *present])
+def joined(columns: Sequence[Lists], dtype: type[np.generic]) -> NDArray[Any]:
+    """The elements of all columns, one after the other."""
+    return np.concatenate([np.zeros(0, dtype), *(column.flat for column in columns)])
 
 
 def list_array(
-    arrays: Sequence[NDArray[Any] | None], values: pa.Array, of: pa.DataType
+    rows: Sequence[NDArray[Any] | None], values: pa.Array, of: pa.DataType
 ) -> pa.ListArray:
-    """The column of type `of` whose elements are `values`; a missing array is a null list."""
-    missing = np.array([array is None for array in arrays], bool)
-    return pa.ListArray.from_arrays(
-        offsets([0 if array is None else array.size for array in arrays]),
-        values,
-        type=of,
-        mask=pa.array(missing) if missing.any() else None,
-    )
+    """The list column whose rows are as long as these, and null where one is missing."""
+    return list_column([Lists.of(rows, np.float64)], values, of)
+
+
+def list_column(columns: Sequence[Lists], values: pa.Array, of: pa.DataType) -> pa.ListArray:
+    """The column of type `of` whose elements are `values`; a missing row is a null list."""
+    lengths = np.concatenate([np.zeros(0, np.int32), *(column.lengths for column in columns)])
+    present = np.concatenate([np.zeros(0, bool), *(column.present for column in columns)])
+    mask = None if present.all() else pa.array(~present)
+    return pa.ListArray.from_arrays(offsets(lengths), values, type=of, mask=mask)

@@ -1,4 +1,4 @@
-"""Checks a dataset against its manifest, its ledger and the laws of its rows."""
+"""Checks a dataset against its manifest, its ledger and the invariants of its rows."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

@@ -14,10 +14,10 @@ from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.columns import TEXT
 from wmo_distill.shards.digest import MODULUS, row_digest
-from wmo_distill.shards.encode import deltas, encode, row_values, stored_ids
+from wmo_distill.shards.encode import encode, row_values, stored_ids
 from wmo_distill.shards.manifest import PartInfo, Totals
 from wmo_distill.shards.schema import PARTS_DIR, SCHEMA
-from wmo_distill.tokens import TokenSpan
+from wmo_distill.tokens import in_order
 
 GROUP_TOKENS = 1_000_000
 GROUP_EXTRA_BYTES = 256_000_000
@@ -94,7 +94,7 @@ class PartWriter:
 
     def write(self, record: TrialRecord) -> TrialRecord:
         """Add a row; gives the record as written, which may have lost its extras."""
-        extra = sum(_extra_bytes(span) for span in record.spans)
+        extra = sum(_extra_bytes(e) for chat in record.chats.values() for e in chat.extra)
         if extra > ROW_EXTRA_BYTES:
             record, extra = without_extra(record), 0
         tokens = stored_ids(record)
@@ -172,31 +172,15 @@ class PartWriter:
                 self.discard()
 
 
-def _extra_bytes(span: TokenSpan) -> int:
-    if span.extra is None:
+def _extra_bytes(extra: str | None) -> int:
+    if extra is None:
         return 0
-    return len(span.extra) if span.extra.isascii() else len(span.extra.encode("utf-8", "replace"))
+    return len(extra) if extra.isascii() else len(extra.encode("utf-8", "replace"))
 
 
 def without_extra(record: TrialRecord) -> TrialRecord:
     """The record without its extras, and the issue that says so."""
-    before: dict[int, TokenSpan] = {}
-    spans = []
-    for span, (prefix_len, suffix) in zip(record.spans, deltas(record.spans), strict=True):
-        bare = TokenSpan.after(
-            before.get(span.segment),
-            span.call_index,
-            prefix_len,
-            suffix,
-            span.sampled_token_ids,
-            span.sampled_logprobs,
-            segment=span.segment,
-            finish_reason=span.finish_reason,
-            versions=span.versions,
-            sampling=span.sampling,
-            used=span.used,
-        )
-        before[span.segment] = bare
-        spans.append(bare)
+    bare = {k: replace(chat, extra=[None] * len(chat)) for k, chat in record.chats.items()}
     issues = tuple(sorted([*record.issues, Issue.EXTRA_TOO_LARGE]))
-    return replace(record, spans=tuple(spans), issues=issues)
+    spans = in_order((span.segment for span in record.spans), bare)
+    return replace(record, spans=spans, issues=issues)

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 
 SLICE = 128
 

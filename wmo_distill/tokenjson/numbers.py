@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import orjson
 
+from wmo_distill.arrays import ID_LIMIT, Ids, Logprobs, frozen
 from wmo_distill.tokenjson.rows import LogprobRow, id_row, logprob_row
-from wmo_distill.tokens import ID_LIMIT, Ids, Logprobs, frozen
 
 simdjson: Any = None
 with suppress(ImportError):

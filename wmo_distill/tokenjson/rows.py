@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wmo_distill.tokens import ID_LIMIT, NO_IDS, Ids, Logprobs, common_prefix, frozen
+from wmo_distill.arrays import ID_LIMIT, NO_IDS, Ids, Logprobs, common_prefix, frozen
 
 
 class IdRow(NamedTuple):

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from wmo_distill.tokens import Ids
+from wmo_distill.arrays import Ids
 
 
 def place_completions(

@@ -5,10 +5,12 @@ from math import isfinite
 
 import numpy as np
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB, Ids, Logprobs, common_prefix
 from wmo_distill.issues import Issue
+from wmo_distill.segment import Coded, Segment
 from wmo_distill.sources.recorded import Call
 from wmo_distill.tokenjson.rows import IdRow, whole_row
-from wmo_distill.tokens import IMPLAUSIBLE_LOGPROB, Ids, Logprobs, TokenSpan, common_prefix
+from wmo_distill.tokens import TokenSpan, spans_of
 
 # Rounding makes a log-probability of a sure token a little positive; more is a fault upstream.
 POSITIVE = 1e-3
@@ -16,16 +18,31 @@ POSITIVE = 1e-3
 
 @dataclass(slots=True)
 class SpanChain:
-    """The kept calls of one segment, each delta-coded against the one before."""
+    """Builds the chat of one segment from its kept calls, each coded against the one before."""
 
     segment: int
-    spans: list[TokenSpan] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
+    _calls: list[Coded] = field(default_factory=list)
+    _chat: Segment | None = None
     _prompt: Ids = field(default_factory=lambda: np.empty(1024, np.int32))
+    _known: int = 0
+    """How many ids of `_prompt` are the prompt before."""
     _row: IdRow | None = None
 
     is_unbroken: bool = True
     """Whether every prompt extends all of the call before."""
+
+    @property
+    def chat(self) -> Segment:
+        """The calls kept so far, at least one."""
+        if self._chat is None or len(self._chat) < len(self._calls):
+            self._chat = Segment.of(self.segment, self._calls)
+        return self._chat
+
+    @property
+    def spans(self) -> list[TokenSpan]:
+        """The same as views."""
+        return spans_of(self.chat) if self._calls else []
 
     def add(self, call: Call) -> bool:
         """Keep a call as a span, or say why it is dropped; whether it was kept."""
@@ -48,7 +65,6 @@ class SpanChain:
 
     def link(self, call: Call, sampled: Ids | None, logprobs: Logprobs | None) -> None:
         """Append a span; its prefix is the longest one shared with the span before."""
-        before = self.spans[-1] if self.spans else None
         row = call.prompt
         assert row.delta is not None
         if self._row is not None and row.before is self._row:
@@ -58,23 +74,23 @@ class SpanChain:
             assert whole is not None
             shared, delta = 0, whole
         prefix = 0
-        if before is not None:
-            known = before.prompt_len
-            prefix = shared + common_prefix(self._prompt[shared:known], delta)
-            if prefix == known:
-                prefix += common_prefix(before.sampled, delta[prefix - shared :])
-            self.is_unbroken &= prefix == before.sequence_len
+        if self._calls:
+            prefix = shared + common_prefix(self._prompt[shared : self._known], delta)
+            before = self._calls[-1].sampled_token_ids
+            known = self._known
+            if prefix == known and before is not None:
+                prefix += common_prefix(before, delta[prefix - shared :])
+                known += before.size
+            self.is_unbroken &= prefix == known
         self._remember(shared, delta)
         self._row = row
-        self.spans.append(
-            TokenSpan.after(
-                before,
+        self._calls.append(
+            Coded(
                 call.call_index,
                 prefix,
                 delta[prefix - shared :],
                 sampled,
                 logprobs,
-                segment=self.segment,
                 finish_reason=call.finish_reason,
                 extra=call.extra,
                 versions=self._versions(call, sampled),
@@ -97,12 +113,12 @@ class SpanChain:
         return None
 
     def _remember(self, shared: int, delta: Ids) -> None:
-        size = shared + delta.size
-        if self._prompt.size < size:
-            larger = np.empty(2 * size, np.int32)
+        self._known = shared + delta.size
+        if self._prompt.size < self._known:
+            larger = np.empty(2 * self._known, np.int32)
             larger[:shared] = self._prompt[:shared]
             self._prompt = larger
-        self._prompt[shared:size] = delta
+        self._prompt[shared : self._known] = delta
 
 
 def prompt_fault(row: IdRow) -> Issue | None:

@@ -9,47 +9,52 @@ extends, the header is there once, at the end; once more is an answer that no re
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmo_distill.tokens import NO_IDS, Ids, TokenSpan
+from wmo_distill.arrays import NO_IDS, Ids
+from wmo_distill.segment import Segment
 
 # No template's header is as long; what is common beyond it is the end of an observation.
 _LONGEST_HEADER = 64
 
 
-def header_of(spans: Sequence[TokenSpan]) -> Ids:
+def header_of(chats: Sequence[Segment]) -> Ids:
     """What every prompt of an episode ends with, from its last end of a turn on.
 
     Empty where the prompts share no end, and where there is but one prompt.
     """
-    if not provable(spans):
+    if not provable(chats):
         return NO_IDS
-    tails = [_tail(span) for span in spans]
+    tails = [_tail(chat, at) for chat, at in _calls(chats)]
     shared = tails[0]
     for tail in tails[1:]:
         n = min(shared.size, tail.size)
         differs = np.flatnonzero(shared[shared.size - n :] != tail[tail.size - n :])
         shared = shared[shared.size - (n - 1 - int(differs[-1]) if differs.size else n) :]
-    for end in _turn_ends(spans):
+    for end in _turn_ends(chats):
         places = np.flatnonzero(shared == end)
         if places.size and places[-1] < shared.size - 1:
             return shared[places[-1] + 1 :]
     return shared
 
 
-def provable(spans: Sequence[TokenSpan]) -> bool:
+def provable(chats: Sequence[Segment]) -> bool:
     """Whether there are two different prompts, without which there is no header to see."""
+    calls = _calls(chats)
+    chat, at = next(calls, (None, 0))
+    if chat is None:
+        return False
+    first = chat.prompt(at)
     return any(
-        span.prompt_len != spans[0].prompt_len
-        or not np.array_equal(span.prompt_token_ids, spans[0].prompt_token_ids)
-        for span in spans[1:]
+        other.prompt_lens[k] != first.size or not np.array_equal(other.prompt(k), first)
+        for other, k in calls
     )
 
 
-def holes(spans: Sequence[TokenSpan], header: Ids, positions: Sequence[int]) -> int:
+def holes(chat: Segment, header: Ids, positions: Sequence[int]) -> int:
     """How many answers of one chat no call holds; `positions` are the places among all found.
 
     A prompt that was rewritten is held against the call whose prompt it starts with, and the
@@ -58,31 +63,36 @@ def holes(spans: Sequence[TokenSpan], header: Ids, positions: Sequence[int]) -> 
     if not header.size:
         return 0
     missing = 0
-    for k in range(1, len(spans)):
-        before, span = spans[k - 1], spans[k]
-        prefix, suffix = span.delta(before)
-        if prefix == before.sequence_len:
+    extends = chat.extends
+    for k in range(1, len(chat)):
+        if extends[k]:
             between = positions[k] - positions[k - 1] - 1
-            missing += max(0, find_all(suffix, header).size - 1 - between)
+            missing += max(0, find_all(chat.suffix(k), header).size - 1 - between)
         else:
-            missing += _rewritten(spans, k, header, positions)
+            missing += _rewritten(chat, k, header, positions)
     return missing
 
 
-def _rewritten(spans: Sequence[TokenSpan], k: int, header: Ids, positions: Sequence[int]) -> int:
-    prompt = spans[k].prompt_token_ids
+def _rewritten(chat: Segment, k: int, header: Ids, positions: Sequence[int]) -> int:
+    sizes, shared = chat.prompt_lens, int(chat.prefix_len[k])
     for j in range(k - 1, -1, -1):
-        known = spans[j].prompt_len
-        if known < prompt.size and np.array_equal(spans[j].prompt_token_ids, prompt[:known]):
-            own = find_all(spans[j].sampled, header).size
+        known = int(sizes[j])
+        if known <= shared and known < sizes[k]:
+            if j == k - 1:
+                new = np.concatenate([chat.sampled(j)[: shared - known], chat.suffix(k)])
+            else:
+                new = chat.prompt(k)[known:]
+            own = find_all(chat.sampled(j), header).size
             between = positions[k] - positions[j] - 1
-            return max(0, find_all(prompt[known:], header).size - 1 - between - own)
+            return max(0, find_all(new, header).size - 1 - between - own)
+        # At least so much is shared with the call before that one.
+        shared = min(shared, known, int(chat.prefix_len[j]))
     return 0
 
 
-def history_before(span: TokenSpan, header: Ids) -> bool:
+def history_before(chat: Segment, header: Ids) -> bool:
     """Whether a chat's first prompt already holds an answer: few-shot, or a resumed history."""
-    return bool(header.size) and find_all(span.prompt_token_ids, header).size > 1
+    return bool(header.size) and find_all(chat.prompt(0), header).size > 1
 
 
 def find_all(ids: Ids, wanted: Ids) -> NDArray[np.intp]:
@@ -98,30 +108,35 @@ def find_all(ids: Ids, wanted: Ids) -> NDArray[np.intp]:
     return places
 
 
-def _tail(span: TokenSpan) -> Ids:
-    if span.prompt_suffix.size >= _LONGEST_HEADER:
-        return span.prompt_suffix[-_LONGEST_HEADER:]
-    return span.prompt_token_ids[-_LONGEST_HEADER:]
+def _calls(chats: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:
+    return ((chat, at) for chat in chats for at in range(len(chat)))
 
 
-def _turn_ends(spans: Iterable[TokenSpan]) -> list[int]:
+def _tail(chat: Segment, at: int) -> Ids:
+    """The last ids of a prompt: what it adds, and if that is little, the answer before."""
+    suffix = chat.suffix(at)
+    if at and suffix.size < _LONGEST_HEADER:
+        if not chat.extends[at]:
+            return chat.prompt(at)[-_LONGEST_HEADER:]
+        suffix = np.concatenate([chat.sampled(at - 1)[-_LONGEST_HEADER:], suffix])
+    return suffix[-_LONGEST_HEADER:]
+
+
+def _turn_ends(chats: Sequence[Segment]) -> list[int]:
     """Ids that may end a turn: what most answers end with, else what most often follows them.
 
     Servers return the end of a turn with the answer, or leave it to the next prompt.
     """
     ends: Counter[int] = Counter()
     after: Counter[int] = Counter()
-    before: TokenSpan | None = None
-    for span in spans:
-        if span.sampled.size:
-            ends[int(span.sampled[-1])] += 1
-        if (
-            before is not None
-            and span.prefix_len == before.sequence_len
-            and span.prompt_suffix.size
-        ):
-            after[int(span.prompt_suffix[0])] += 1
-        before = span
+    for chat in chats:
+        extends = chat.extends
+        for at in range(len(chat)):
+            sampled, suffix = chat.sampled(at), chat.suffix(at)
+            if sampled.size:
+                ends[int(sampled[-1])] += 1
+            if extends[at] and suffix.size:
+                after[int(suffix[0])] += 1
     return [
         end
         for counted in (ends, after)

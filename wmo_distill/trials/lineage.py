@@ -17,10 +17,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from wmo_distill.arrays import NO_IDS, Ids
 from wmo_distill.issues import Issue
 from wmo_distill.sources.recorded import Call
 from wmo_distill.tokenjson.rows import whole_row
-from wmo_distill.tokens import NO_IDS, Ids
 
 _Key = tuple[int, bytes]
 """Length and digest of a run of ids."""

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from wmo_distill.arrays import Ids
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
 from wmo_distill.sources.evidence import Evidence
 from wmo_distill.sources.recorded import Call, CallStatus
 from wmo_distill.tokenjson.rows import same_ids
-from wmo_distill.tokens import Ids, TokenSpan
+from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.calls import SpanChain, prompt_fault, usable
 from wmo_distill.trials.holes import header_of, history_before, holes, provable
 from wmo_distill.trials.lineage import Lineage, answers_of, lineage_of
@@ -85,7 +86,7 @@ class _Chat:
 
     def lost(self, header: Ids) -> int:
         """How many answers in its prompts no call sampled."""
-        return holes(self.chain.spans, header, self.kept)
+        return holes(self.chain.chat, header, self.kept)
 
 
 def placed_spans(evidence: Evidence, *, salvage: bool = True, extra: bool = True) -> Spans:
@@ -103,7 +104,7 @@ def placed_spans(evidence: Evidence, *, salvage: bool = True, extra: bool = True
 def _spans(chats: list[_Chat], source: SpanSource, issues: tuple[Issue, ...]) -> Spans:
     for number, chat in enumerate(chats):
         chat.build(number)
-    header = header_of([span for chat in chats for span in chat.chain.spans])
+    header = header_of([chat.chain.chat for chat in chats if chat.kept])
     split = [chat.split(header) for chat in chats]
     said = [*issues, *(issue for _, of_chat in split for issue in of_chat)]
     # The chats given keep their numbers; those found in them come after.
@@ -111,12 +112,12 @@ def _spans(chats: list[_Chat], source: SpanSource, issues: tuple[Issue, ...]) ->
     for number, chat in enumerate(whole):
         if number >= len(chats) or chat is not chats[number]:
             chat.build(number)
-    lost = sum(chat.lost(header) for chat in whole)
-    main = whole[0].chain.spans
+    kept = [chat for chat in whole if chat.kept]
+    lost = sum(chat.lost(header) for chat in kept)
     spans = [span for chat in whole for span in chat.chain.spans]
-    if not header.size and provable(spans):
+    if not header.size and provable([chat.chain.chat for chat in kept]):
         said.append(Issue.HOLE_UNPROVABLE)
-    if main and history_before(main[0], header):
+    if whole[0].kept and history_before(whole[0].chain.chat, header):
         said.append(Issue.HISTORY_BEFORE_FIRST_CALL)
     for chat in whole:
         said += (*chat.placed.issues, *chat.chain.issues)
