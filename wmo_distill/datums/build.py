@@ -1,7 +1,7 @@
 """Records to training sequences, with an account of every token that is not trained."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -141,9 +141,10 @@ def chat_datums(
         if reason is not None:
             account.drop_tokens(reason, fragment.sampled_tokens)
             continue
-        datum = _datum(record, segment, index[segment], fragment, rules, account)
+        datum = _datum(
+            record, (segment, index[segment]), fragment, fragment is last, rules, account
+        )
         if datum is not None:
-            datum = replace(datum, ends_chat=True) if fragment is last else datum
             index[segment] += 1
             datums.append(datum)
     if datums:
@@ -166,9 +167,9 @@ def _over(fragment: Fragment, rules: DatumRules) -> Drop | None:
 
 def _datum(
     record: TrialRecord,
-    segment: int,
-    index: int,
+    place: tuple[int, int],
     fragment: Fragment,
+    ends_chat: bool,
     rules: DatumRules,
     account: Account,
 ) -> TrainDatum | None:
@@ -203,14 +204,15 @@ def _datum(
         trial_name=record.trial_name,
         step_name=record.step_name,
         episode_id=record.episode_id,
-        segment=segment,
-        fragment_index=index,
+        segment=place[0],
+        fragment_index=place[1],
         token_ids=ids,
         loss_mask=mask,
         sampled_logprobs=logprobs,
         call_starts=tuple(np.cumsum(sizes)[::2][lengths > 0].tolist()),
         call_lengths=tuple(lengths[lengths > 0].tolist()),
         finish_reasons=tuple(chat.finish_reason[at] for at in calls[lengths > 0].tolist()),
+        ends_chat=ends_chat,
         break_cause=fragment.cause,
         break_position=fragment.position,
         routed_experts=sequence_experts([TokenSpan.of(chat, at) for at in calls], ids.size)

@@ -44,7 +44,8 @@ class SpanColumns:
     """The calls of all rows, as if they were one chat."""
 
     @classmethod
-    def of(cls, spans: pa.ListArray) -> "SpanColumns":
+    def of(cls, spans: pa.ListArray, *, check: bool = True) -> "SpanColumns":
+        """ValueError where log-probabilities are not one for each id, unless `check` is False."""
         offsets = spans.offsets.to_numpy()
         first, last = int(offsets[0]), int(offsets[-1])
         structs = spans.values.slice(first, last - first)
@@ -65,6 +66,8 @@ class SpanColumns:
             [None if runs is None else _runs(runs) for runs in listed("versions")],
             *map(listed, ("sampling", "used", "extra")),
         )
+        if check:
+            calls.checked()
         return cls(offsets - first, child["segment"].to_numpy(), calls)
 
     def chats(self, row: int) -> dict[int, Segment]:
