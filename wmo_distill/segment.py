@@ -7,6 +7,7 @@ tokens however often a history is repeated.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,9 @@ class Coded(NamedTuple):
     sampling: str | None = None
     used: bool | None = None
     extra: str | None = None
+
+
+_COLUMNS = attrgetter(*Coded._fields)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +74,7 @@ class Segment:
     def part(self, number: int, start: int, stop: int) -> "Segment":
         """The calls of a chat that are next to each other; the first of them is its first."""
         place = slice(start, stop)
-        return Segment(number, *(column[place] for column in self.columns)).checked()
+        return Segment(number, *[column[place] for column in self.columns])
 
     def checked(self) -> "Segment":
         """The same; ValueError unless log-probabilities are one for each sampled id."""
@@ -85,7 +89,8 @@ class Segment:
     @property
     def columns(self) -> tuple[Any, ...]:
         """Those that `Coded` names, in its order."""
-        return tuple(getattr(self, name) for name in Coded._fields)
+        columns: tuple[Any, ...] = _COLUMNS(self)
+        return columns
 
     def __len__(self) -> int:
         return self.call_index.size

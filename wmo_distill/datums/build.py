@@ -1,7 +1,6 @@
 """Records to training sequences, with an account of every token that is not trained."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,9 +10,13 @@ from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
 from wmo_distill.datums.experts import sequence_experts
 from wmo_distill.datums.merge import Fragment, merge
 from wmo_distill.datums.options import BudgetRule, DatumOptions, DropUnit
+from wmo_distill.datums.versions import newest_step, oldest_step, sequence_versions
 from wmo_distill.records import Completeness, TrialRecord
 from wmo_distill.segment import Segment
 from wmo_distill.tokens import TokenSpan
+
+# Of a record that lost all of its sequences, the first of these reasons is the record's.
+_LIMITS = (Drop.OVERFLOW, Drop.OVERLONG, Drop.STALE, Drop.STEP_UNKNOWN)
 
 
 def build_datums(
@@ -38,26 +41,40 @@ def build_datums(
             drop=DropUnit.RECORD,
             reference=True,
         )
+    newest: int | None = None
+    if options.max_staleness is not None:
+        records = list(records)
+        newest = newest_step((one.sampled_with, one.chats.values()) for one in records)
     account = Account()
-    datums = [datum for record in records for datum in record_datums(record, options, account)]
+    datums = [
+        datum for record in records for datum in record_datums(record, options, account, newest)
+    ]
     return datums, account.stats()
 
 
-def record_datums(record: TrialRecord, options: DatumOptions, account: Account) -> list[TrainDatum]:
+def record_datums(
+    record: TrialRecord, options: DatumOptions, account: Account, newest: int | None = None
+) -> list[TrainDatum]:
     """The datums of one record; `account` grows by what became of it."""
-    return chat_datums(record, record.chats, options, account)
+    return chat_datums(record, record.chats, options, account, newest)
 
 
 def chat_datums(
-    record: TrialRecord, chats: Mapping[int, Segment], options: DatumOptions, account: Account
+    record: TrialRecord,
+    chats: Mapping[int, Segment],
+    options: DatumOptions,
+    account: Account,
+    newest: int | None = None,
 ) -> list[TrainDatum]:
-    """The datums of a record whose calls are `chats`."""
+    """The datums of a record whose calls are `chats`; `newest` is the newest training step."""
     account.records += 1
-    wanted = {k: chat for k, chat in chats.items() if k == 0 or options.subagents}
+    refused = {k: _refused(record, k, chat, options) for k, chat in chats.items()}
+    wanted = {k: chat for k, chat in chats.items() if refused[k] is None}
     sampled = sum(chat.n_sampled for chat in wanted.values())
     if not options.reference:
-        others = sum(chat.n_sampled for chat in chats.values()) - sampled
-        account.drop_tokens(Drop.SUBAGENT, others)
+        for k, reason in refused.items():
+            if reason is not None:
+                account.drop_tokens(reason, chats[k].n_sampled)
     if options.reference and record.stop_reason == "context_overflow":
         account.drop_record(Drop.OVERFLOW, sampled)
         return []
@@ -82,8 +99,11 @@ def chat_datums(
         account.ties += merged.ties
         last = merged.last if segment == 0 else last
         fragments += [(segment, fragment) for fragment in merged.fragments]
-    over = [_over(fragment, options) for _, fragment in fragments]
-    limit = Drop.OVERFLOW if Drop.OVERFLOW in over else Drop.OVERLONG
+    over = [
+        _over(fragment, options) or _stale(fragment, record, options, newest)
+        for _, fragment in fragments
+    ]
+    limit = next((reason for reason in _LIMITS if reason in over), Drop.SILENT)
     if options.drop == "record" and any(over):
         account.drop_record(limit, sampled)
         return []
@@ -93,16 +113,42 @@ def chat_datums(
         if reason is not None:
             account.drop_tokens(reason, fragment.sampled_tokens)
             continue
-        datum = _datum(record, segment, index[segment], fragment, options, account)
+        datum = _datum(
+            record, (segment, index[segment]), fragment, fragment is last, options, account
+        )
         if datum is not None:
-            datum = replace(datum, ends_chat=True) if fragment is last else datum
             index[segment] += 1
             datums.append(datum)
     if datums:
         account.keep(datums)
     else:
-        account.drop_record(limit if any(over) else Drop.SILENT)
+        account.drop_record(limit)
     return datums
+
+
+def _refused(
+    record: TrialRecord, segment: int, chat: Segment, options: DatumOptions
+) -> Drop | None:
+    """Why a chat is not trained as a whole."""
+    ours = segment == 0 or options.subagents
+    if options.reference:
+        return None if ours else Drop.SUBAGENT
+    if segment < len(record.segments) and not record.segments[segment].trainable:
+        return Drop.NOT_TRAINABLE
+    if segment and all(used is False for used in chat.used):
+        return Drop.SUPERSEDED
+    return None if ours else Drop.SUBAGENT
+
+
+def _stale(
+    fragment: Fragment, record: TrialRecord, options: DatumOptions, newest: int | None
+) -> Drop | None:
+    if options.max_staleness is None or not fragment.sampled_tokens:
+        return None
+    oldest = oldest_step(fragment, record.sampled_with)
+    if oldest is None or newest is None:
+        return Drop.STEP_UNKNOWN
+    return Drop.STALE if newest - oldest > options.max_staleness else None
 
 
 def _over(fragment: Fragment, options: DatumOptions) -> Drop | None:
@@ -122,9 +168,9 @@ def _over(fragment: Fragment, options: DatumOptions) -> Drop | None:
 
 def _datum(
     record: TrialRecord,
-    segment: int,
-    index: int,
+    place: tuple[int, int],
     fragment: Fragment,
+    ends_chat: bool,
     options: DatumOptions,
     account: Account,
 ) -> TrainDatum | None:
@@ -159,14 +205,18 @@ def _datum(
         trial_name=record.trial_name,
         step_name=record.step_name,
         episode_id=record.episode_id,
-        segment=segment,
-        fragment_index=index,
+        segment=place[0],
+        fragment_index=place[1],
         token_ids=ids,
         loss_mask=mask,
         sampled_logprobs=logprobs,
         call_starts=tuple(np.cumsum(sizes)[::2][lengths > 0].tolist()),
         call_lengths=tuple(lengths[lengths > 0].tolist()),
         finish_reasons=tuple(chat.finish_reason[at] for at in calls[lengths > 0].tolist()),
+        ends_chat=ends_chat,
+        versions=sequence_versions(
+            fragment, np.cumsum(sizes)[::2], record.sampled_with.policy_version
+        ),
         break_cause=fragment.cause,
         break_position=fragment.position,
         routed_experts=sequence_experts([TokenSpan.of(chat, at) for at in calls], ids.size)

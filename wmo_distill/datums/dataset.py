@@ -12,9 +12,10 @@ from wmo_distill.datums.datum import BreakCause, TrainDatum
 from wmo_distill.datums.experts import unpacked
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN
+from wmo_distill.shards.decode import runs_of
 from wmo_distill.shards.part import read_part
 
-_APART = (*PER_TOKEN, "call_starts", "call_lengths", "finish_reasons", "routed_experts")
+_APART = (*PER_TOKEN, "call_starts", "call_lengths", "finish_reasons", "versions", "routed_experts")
 _PLAIN = tuple(name for name in DATUM_SCHEMA.names if name not in _APART)
 
 
@@ -51,6 +52,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:
     starts = batch.column("call_starts").to_pylist()
     lengths = batch.column("call_lengths").to_pylist()
     reasons = batch.column("finish_reasons").to_pylist()
+    runs = batch.column("versions").to_pylist()
     experts = batch.column("routed_experts").to_pylist()
     for at in range(batch.num_rows):
         values = {name: column[at] for name, column in plain.items()}
@@ -69,6 +71,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:
                 call_starts=tuple(starts[at]),
                 call_lengths=tuple(lengths[at]),
                 finish_reasons=tuple(reasons[at]),
+                versions=None if runs[at] is None else runs_of(runs[at]),
                 ends_chat=values["ends_chat"],
                 break_cause=None if cause is None else BreakCause(cause),
                 break_position=values["break_position"],

@@ -37,6 +37,14 @@ class Drop(StrEnum):
     LOGPROB_NOT_FINITE = "logprob_not_finite"
     LOGPROB_IMPLAUSIBLE = "logprob_implausible"
     """At or below `IMPLAUSIBLE_LOGPROB`: no sampler draws such a token."""
+    SUPERSEDED = "superseded"
+    """An answer that the agent did not go on from."""
+    NOT_TRAINABLE = "not_trainable"
+    """The source says that this chat is not to be trained."""
+    STALE = "stale"
+    """Sampled more than `max_staleness` training steps ago."""
+    STEP_UNKNOWN = "step_unknown"
+    """With `max_staleness`: nobody recorded at which training step it was sampled."""
     INCOMPLETE = "incomplete"
     """A call of the episode is known to be missing."""
 
@@ -62,6 +70,9 @@ class TrainDatum:
     """Where each sampled run lies, trained or not."""
     finish_reasons: tuple[str | None, ...] = ()
     """Why each of these calls ended, as the provider said; None where that was not recorded."""
+    versions: tuple[tuple[str, int], ...] | None = None
+    """Runs of one policy version: (version, position of its first sampled token); None: the
+    record's `policy_version` is that of all, or of some it is not known."""
     ends_chat: bool = False
     """Whether the last recorded call of the episode's main chat is in it."""
     break_cause: BreakCause | None = None

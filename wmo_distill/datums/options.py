@@ -97,6 +97,13 @@ class DatumOptions(Options):
     allow_incomplete: bool = option(
         False, "Train episodes with a call that is known to be missing, with --purpose rl."
     )
+    max_staleness: int | None = option(
+        None,
+        "Leave out sequences with a token sampled more than N training steps before the newest one "
+        "of the dataset, or at an unknown step.",
+        "N",
+        ge=0,
+    )
     reopen: bool = option(False, "Let a rollback extend the state that it returns to.")
     only: Graded | None = option(None, "Train only records with this grade.")
     tasks: tuple[str, ...] = option(

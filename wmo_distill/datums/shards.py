@@ -9,6 +9,7 @@ from wmo_distill.datums.manifest import DATUMS, DatumManifest, DatumSummary
 from wmo_distill.datums.options import DatumOptions, RewardOf
 from wmo_distill.datums.stream import Funnel, iter_rows
 from wmo_distill.datums.teacher import Rescorer, Scores, Teacher
+from wmo_distill.datums.versions import newest_step_of
 from wmo_distill.datums.writer import DatumWriter
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.parts import writing
@@ -48,15 +49,16 @@ def build_datum_shards(
         _refuse_unknown_tasks(options, tasks)
         teacher = _teacher(options, scores)
         rescorer = _rescorer(options, rescored)
+        newest = _newest_step(source, options)
         if teacher is not None and options.center:
             # The mean that centring takes off is known when every advantage has been seen once.
-            for _ in iter_rows(source, options, groups, Funnel(), teacher):
+            for _ in iter_rows(source, options, groups, Funnel(), teacher, newest=newest):
                 pass
             assert scores is not None
             teacher = Teacher(scores, options, shift=teacher.sums.mean or 0.0)
         funnel = Funnel()
         with DatumWriter(parts) as writer:
-            made = iter_rows(source, options, groups, funnel, teacher, rescorer)
+            made = iter_rows(source, options, groups, funnel, teacher, rescorer, newest=newest)
             for number, rows in enumerate(made):
                 writer.add(rows)
                 if progress is not None:
@@ -86,6 +88,18 @@ def _refuse_unknown_tasks(options: DatumOptions, known: Collection[str]) -> None
         if task not in known:
             some = ", ".join(sorted(known)[:5]) + (", ..." if len(known) > 5 else "")
             raise UsageError(f"--task: expected one of {some or 'no tasks'}, found {task!r}")
+
+
+def _newest_step(source: Path, options: DatumOptions) -> int | None:
+    if options.max_staleness is None:
+        return None
+    newest = newest_step_of(source)
+    if newest is None:
+        raise UsageError(
+            "--max-staleness: expected a train_step, or policy versions that are whole numbers, "
+            "found none in the dataset; build it with --declare train_step=N"
+        )
+    return newest
 
 
 def _teacher(options: DatumOptions, scores: Scores | None) -> Teacher | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,9 @@ from wmo_distill.datums.manifest import DatumSummary
 from wmo_distill.datums.options import Baseline, DatumOptions
 from wmo_distill.datums.table import Row
 from wmo_distill.datums.teacher import Rescorer, Teacher
-from wmo_distill.records import TrialRecord
+from wmo_distill.records import Sampling, TrialRecord
 from wmo_distill.segment import Segment
-from wmo_distill.shards.decode import SpanColumns, plain_list
+from wmo_distill.shards.decode import SpanColumns, plain_list, segments_of
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.shards.schema import SCHEMA, SPAN
 
@@ -26,7 +27,7 @@ _FLAT = [name for name in SCHEMA.names if name != "spans"]
 # All that the filters and the builder look at; the rest goes from Arrow to Arrow.
 _LOOKED_AT = (
     "episode_id", "trial_name", "step_name", "task_id", "stop_reason", "compactions",
-    "completeness",
+    "completeness", "segments", "train_step", "policy_version",
 )  # fmt: skip
 
 
@@ -72,23 +73,39 @@ def iter_rows(
     funnel: Funnel,
     teacher: Teacher | None = None,
     rescorer: Rescorer | None = None,
+    *,
+    newest: int | None = None,
 ) -> Iterator[list[Row]]:
-    """For each record that counts, in order, its datums; `funnel` grows by what became of it."""
+    """For each record that counts, in order, its datums; `funnel` grows by what became of it.
+
+    `newest` is the newest training step of the dataset, for `max_staleness`.
+    """
     wanted = [name for name in _SPANS if options.routed_experts or not name.endswith(".extra")]
     for batch in iter_batches(source, [*_FLAT, *wanted]):
         spans = SpanColumns.of(batch.column("spans"))
         flat = batch.select(_FLAT)
         columns = {name: plain_list(flat.column(name)) for name in _LOOKED_AT}
         for at in range(batch.num_rows):
-            values = {name: column[at] for name, column in columns.items()}
-            record, chats = TrialRecord(**values), spans.chats(at)
+            record, chats = (
+                _record({k: column[at] for k, column in columns.items()}),
+                spans.chats(at),
+            )
             group = groups[record.episode_id]
-            rows = _rows(record, chats, (flat, at), group, options, funnel)
+            rows = _rows(record, chats, (flat, at), group, options, funnel, newest)
             if teacher is not None:
                 rows = [_taught(row, teacher) for row in rows]
             if rescorer is not None:
                 rows = [replace(row, datum=rescorer.put(row.datum)) for row in rows]
             yield rows
+
+
+def _record(values: dict[str, Any]) -> TrialRecord:
+    """What the builder looks at, without its calls."""
+    sampled_with = Sampling(
+        train_step=values.pop("train_step"), policy_version=values.pop("policy_version")
+    )
+    segments = segments_of(values.pop("segments"))
+    return TrialRecord(**values, segments=segments, sampled_with=sampled_with)
 
 
 def _rows(
@@ -98,6 +115,7 @@ def _rows(
     group: EpisodeGroup,
     options: DatumOptions,
     funnel: Funnel,
+    newest: int | None,
 ) -> list[Row]:
     funnel.count("records")
     chosen = group.chosen
@@ -112,7 +130,7 @@ def _rows(
         return []
     if any(chat.sampled_logprobs.flat.size for chat in chats.values()):
         funnel.count("with_logprobs")
-    datums = chat_datums(record, chats, options, funnel.account)
+    datums = chat_datums(record, chats, options, funnel.account, newest)
     funnel.measure(datums)
     if datums and chosen.unknown_return:
         funnel.count("unknown_returns")

@@ -29,8 +29,9 @@ from wmo_distill.shards.columns import (
     list_of,
     schema_of,
 )
+from wmo_distill.shards.encode import versions
 from wmo_distill.shards.lists import list_column
-from wmo_distill.shards.schema import COLUMNS, Group
+from wmo_distill.shards.schema import COLUMNS, VERSIONS, Group
 
 VERSION_KEY = b"wmo_distill.datum_schema_version"
 
@@ -106,6 +107,9 @@ DATUM_COLUMNS = (
     column("finish_reasons", list_of(TEXT, nullable=True),
         "why each of these calls ended, in the provider's words; an element is null where none was "
         "recorded"),
+    column("versions?", VERSIONS,
+        "runs of one policy version: from the sampled token at position `start` on; null where "
+        "`policy_version` says it for all, and where it is not known of some"),
     column("ends_chat", BOOL,
         "the last recorded call of the episode's main chat is in this sequence"),
     column("reward?", FLOAT,
@@ -143,6 +147,7 @@ _TAKE: dict[str, _Take] = {
     "group_mean": lambda row: row.group.mean,
     "group_std": lambda row: row.group.std,
     "routed_experts": _experts,
+    "versions": lambda row: versions(row.datum.versions),
     **{name: attrgetter(name) for name in ("n_fragments", "weight", "teacher")},
 }
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wmo_distill.datums.dataset import DatumRow
+from wmo_distill.datums.versions import step_of
 from wmo_distill.exporters.target import Grouping, Place, Target, measured_reward, trained
 
 Row = Mapping[str, Any]
@@ -15,6 +16,7 @@ Row = Mapping[str, Any]
 NO_VERSION = -1
 """Of a token that no recorded weights sampled."""
 
+_LARGEST = np.iinfo(np.int32).max
 _IDS, _FLOATS = pa.list_(pa.int32()), pa.list_(pa.float32())
 SFT_SCHEMA = pa.schema([("input_ids", _IDS), ("loss_mask", _IDS)])
 SCHEMA = pa.schema(
@@ -53,12 +55,26 @@ def supervised_row(row: DatumRow, place: Place) -> Row:
 
 def _versions(row: DatumRow) -> NDArray[np.int32] | None:
     """The train step of the weights that sampled, else their version if it is a whole number."""
-    version, name = row.values["train_step"], row.values["policy_version"]
-    if version is None and name is not None and name.isascii() and name.isdecimal():
-        version = int(name)
-    if version is None or not 0 <= version <= np.iinfo(np.int32).max:
+    if row.datum.versions is not None and row.values["train_step"] is None:
+        return _runs(row)
+    version = row.values["train_step"]
+    if version is None:
+        version = step_of(row.values["policy_version"])
+    if version is None or not 0 <= version <= _LARGEST:
         return None
     return np.where(trained(row), version, NO_VERSION).astype(np.int32)
+
+
+def _runs(row: DatumRow) -> NDArray[np.int32] | None:
+    """The versions of a sequence that several weights sampled, at its trained tokens."""
+    runs = row.datum.versions or ()
+    steps = [step_of(version) for version, _ in runs]
+    known = [step for step in steps if step is not None and step <= _LARGEST]
+    if len(known) < len(runs):
+        return None
+    starts = [start for _, start in runs]
+    at = np.searchsorted(starts, np.arange(row.datum.token_ids.size), side="right") - 1
+    return np.where(trained(row), np.array(known)[at], NO_VERSION).astype(np.int32)
 
 
 def areal_trajectories(rows: Sequence[Row]) -> list[dict[str, Any]]:

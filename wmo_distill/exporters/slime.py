@@ -17,6 +17,7 @@ from wmo_distill.exporters.target import (
     measured_reward,
     prompt_tokens,
     sequence_end,
+    versions_of,
 )
 
 # Of the sequence with which an episode ends; those before it ended by themselves.
@@ -46,7 +47,7 @@ def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
         "reward": measured_reward(row),
         "loss_mask": datum.loss_mask[response].astype(np.int8),
         "rollout_log_probs": np.where(datum.loss_mask, datum.sampled_logprobs, 0.0)[response],
-        "weight_versions": [] if values["policy_version"] is None else [values["policy_version"]],
+        "weight_versions": versions_of(row),
         "status": _status(row),
         "metadata": {
             "episode_id": datum.episode_id,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.dataset import DatumRow
+from wmo_distill.datums.versions import step_of
 from wmo_distill.predicates import aborted, cut_at_cap, is_measured
 from wmo_distill.records import StopReason
 
@@ -191,3 +192,21 @@ def sequence_end(row: DatumRow) -> SequenceEnd:
 def cut_off(row: DatumRow) -> bool:
     """Whether a token limit ended the last sampled run of this sequence."""
     return sequence_end(row) is SequenceEnd.CUT
+
+
+def versions_of(row: DatumRow) -> list[str]:
+    """The policy versions that sampled a sequence, each once, in the order of their use."""
+    version = row.values["policy_version"]
+    if row.datum.versions is None:
+        return [] if version is None else [version]
+    return list(dict.fromkeys(version for version, _ in row.datum.versions))
+
+
+def steps_of(row: DatumRow) -> tuple[int | None, int | None]:
+    """The train steps of the oldest and newest weights that sampled; None where not known."""
+    step = row.values["train_step"]
+    if step is not None:
+        return step, step
+    steps = [step_of(version) for version in versions_of(row)]
+    known = [step for step in steps if step is not None]
+    return (min(known), max(known)) if known and len(known) == len(steps) else (None, None)

@@ -15,6 +15,7 @@ from wmo_distill.exporters.target import (
     group_name,
     measured_reward,
     prompt_tokens,
+    steps_of,
 )
 
 Row = Mapping[str, Any]
@@ -24,10 +25,11 @@ def agent_loop_row(row: DatumRow, place: Place) -> Row:
     """The fields of `AgentLoopOutput`; log-probabilities off-mask are 0.0, as verl fills them.
 
     `uid` in `extra_fields` is what verl's group estimators group by; `min_global_steps` and
-    `max_global_steps` are the train step of the weights that sampled, where recorded.
+    `max_global_steps` are the train steps of the oldest and newest weights that sampled, where
+    recorded.
     """
     datum, start = row.datum, prompt_tokens(row)
-    step = row.values["train_step"]
+    first, last = steps_of(row)
     return {
         "prompt_ids": datum.token_ids[:start],
         "response_ids": datum.token_ids[start:],
@@ -44,8 +46,8 @@ def agent_loop_row(row: DatumRow, place: Place) -> Row:
             "episode_step": place.step,
             "episode_last": place.last,
             "truncated": cut_off(row),
-            "min_global_steps": step,
-            "max_global_steps": step,
+            "min_global_steps": first,
+            "max_global_steps": last,
         },
     }
 

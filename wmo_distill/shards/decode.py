@@ -44,7 +44,8 @@ class SpanColumns:
     """The calls of all rows, as if they were one chat."""
 
     @classmethod
-    def of(cls, spans: pa.ListArray) -> "SpanColumns":
+    def of(cls, spans: pa.ListArray, *, check: bool = True) -> "SpanColumns":
+        """ValueError where log-probabilities are not one for each id, unless `check` is False."""
         offsets = spans.offsets.to_numpy()
         first, last = int(offsets[0]), int(offsets[-1])
         structs = spans.values.slice(first, last - first)
@@ -62,9 +63,11 @@ class SpanColumns:
             _lists(child["sampled_token_ids"]),
             _lists(child["sampled_logprobs"]),
             listed("finish_reason"),
-            [None if runs is None else _runs(runs) for runs in listed("versions")],
+            [None if runs is None else runs_of(runs) for runs in listed("versions")],
             *map(listed, ("sampling", "used", "extra")),
         )
+        if check:
+            calls.checked()
         return cls(offsets - first, child["segment"].to_numpy(), calls)
 
     def chats(self, row: int) -> dict[int, Segment]:
@@ -94,7 +97,8 @@ class SpanColumns:
         return in_order(numbers, self.chats(row))
 
 
-def _runs(runs: list[dict[str, Any]]) -> Versions:
+def runs_of(runs: list[dict[str, Any]]) -> Versions:
+    """Runs of policy versions from their rows."""
     return tuple((run["version"], run["start"]) for run in runs)
 
 
@@ -137,7 +141,8 @@ def record_of(values: dict[str, Any], spans: tuple[TokenSpan, ...]) -> TrialReco
     return TrialRecord(sampled_with=Sampling(**sampling), spans=spans, **own)
 
 
-def _segments(rows: Sequence[dict[str, Any]]) -> tuple[SegmentInfo, ...]:
+def segments_of(rows: Sequence[dict[str, Any]]) -> tuple[SegmentInfo, ...]:
+    """What each segment is, from its row."""
     return tuple(SegmentInfo(**{**row, "kind": _word(SegmentKind, row["kind"])}) for row in rows)
 
 
@@ -166,7 +171,7 @@ _FROM: dict[pa.DataType, Callable[[Any], Any]] = {
     TIME: _time,
     REWARDS: lambda rows: {row["name"]: row["value"] for row in rows},
     TESTS: lambda counts: GradedTests.model_construct(**counts),
-    SEGMENTS: _segments,
+    SEGMENTS: segments_of,
 }
 
 

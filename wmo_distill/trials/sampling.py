@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from wmo_distill.declare import COLUMNS
@@ -9,6 +10,7 @@ from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, Sampling
 from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.sources.values import INT32, INT64, Values
+from wmo_distill.tokens import TokenSpan
 
 # What an OpenAI-compatible server takes to decide on tokens; addresses and keys are not here.
 PARAMETERS = frozenset(
@@ -93,6 +95,31 @@ def sampling_of(
         ),
         issues,
     )
+
+
+def with_call_versions(
+    sampled: Sampling, spans: Sequence[TokenSpan]
+) -> tuple[Sampling, list[Issue]]:
+    """The same with the versions that the calls themselves record.
+
+    One version of all sampled calls is the row's; several leave it None with SAMPLING_VARIES.
+    """
+    sampling = [span for span in spans if span.sampled.size]
+    found = dict.fromkeys(v for span in sampling for v, _ in span.versions or ())
+    if not found:
+        return sampled, []
+    versions = tuple(dict.fromkeys((*found, *sampled.policy_versions)))
+    if len(versions) > 1:
+        known = len(sampled.policy_versions) > 1
+        issues = [] if known else [Issue.SAMPLING_VARIES]
+        order = sampled.policy_versions if known else versions
+        return replace(sampled, policy_version=None, policy_versions=order), issues
+    whole = all(span.versions for span in sampling)
+    return replace(
+        sampled,
+        policy_version=versions[0] if whole else sampled.policy_version,
+        policy_versions=versions,
+    ), []
 
 
 def _recorded(name: str, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -1,0 +1,100 @@
+"""Which weights sampled which tokens of a sequence, and how many training steps ago."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmo_distill.datums.merge import Fragment
+from wmo_distill.records import Sampling
+from wmo_distill.segment import Segment, Versions
+from wmo_distill.shards.scan import iter_batches
+
+_COLUMNS = ("episode_id", "attempt", "train_step", "policy_versions")
+
+
+def sequence_versions(
+    fragment: Fragment, starts: NDArray[np.int32], policy_version: str | None
+) -> Versions | None:
+    """Runs of one policy version over a sequence: (version, position of its first sampled token).
+
+    `starts` holds where each call's sampled ids begin. None where no call has versions of its own,
+    so that the row's `policy_version` says it, and where a call's is not known.
+    """
+    chat = fragment.chat
+    calls = fragment.of_calls(np.arange(len(chat)))
+    if not any(chat.versions[at] for at in calls.tolist()):
+        return None
+    runs: list[tuple[str, int]] = []
+    for at, start in zip(calls.tolist(), starts.tolist(), strict=True):
+        if not chat.sampled(at).size:
+            continue
+        own = chat.versions[at] or (((policy_version, 0),) if policy_version is not None else None)
+        if own is None:
+            return None
+        runs += [(version, start + offset) for version, offset in own]
+    kept = [run for before, run in zip([None, *runs], runs, strict=False) if not _same(before, run)]
+    return tuple(kept)
+
+
+def oldest_step(fragment: Fragment, row: Sampling) -> int | None:
+    """The training step of the oldest weights that sampled in a sequence; None where not known."""
+    chat = fragment.chat
+    calls = [at for at in fragment.of_calls(np.arange(len(chat))).tolist() if chat.sampled(at).size]
+    steps = [step for found in _steps(chat, calls, row) for step in found]
+    known = [step for step in steps if step is not None]
+    return min(known) if known and len(known) == len(steps) else None
+
+
+def newest_step(records: Iterable[tuple[Sampling, Iterable[Segment]]]) -> int | None:
+    """The newest training step of any call; None where no call has one."""
+    newest: int | None = None
+    for row, chats in records:
+        for chat in chats:
+            for found in _steps(chat, range(len(chat)), row):
+                newest = max((step for step in (*found, newest) if step is not None), default=None)
+    return newest
+
+
+def newest_step_of(source: Path) -> int | None:
+    """The same for a dataset, read from the columns that tell."""
+    newest: int | None = None
+    for batch in iter_batches(source, [*_COLUMNS, "spans.list.element.sampling"]):
+        spans = batch.column("spans").flatten()
+        steps = [
+            *batch.column("train_step").drop_null().unique().to_pylist(),
+            *map(step_of, batch.column("policy_versions").flatten().unique().to_pylist()),
+            *map(_recorded_step, spans.field("sampling").drop_null().unique().to_pylist()),
+        ]
+        newest = max((step for step in (*steps, newest) if step is not None), default=None)
+    return newest
+
+
+def step_of(version: str | None) -> int | None:
+    """A policy version that is a whole number, as a training step."""
+    return int(version) if version and version.isascii() and version.isdecimal() else None
+
+
+def _steps(chat: Segment, calls: Iterable[int], row: Sampling) -> Iterator[list[int | None]]:
+    """For each call the steps of its runs: the row's, its own, or its versions as numbers."""
+    for at in calls:
+        own = _recorded_step(chat.sampling[at])
+        versions = chat.versions[at]
+        if row.train_step is not None or own is not None:
+            yield [own if row.train_step is None else row.train_step]
+        elif versions:
+            yield [step_of(version) for version, _ in versions]
+        else:
+            yield [step_of(row.policy_version)]
+
+
+def _recorded_step(sampling: str | None) -> int | None:
+    """The `train_step` among a call's own sampling values, which are JSON."""
+    value = None if sampling is None else json.loads(sampling).get("train_step")
+    return value if type(value) is int else None
+
+
+def _same(before: tuple[str, int] | None, run: tuple[str, int]) -> bool:
+    return before is not None and before[0] == run[0]
