@@ -104,7 +104,7 @@ class TrialFiles:
         return data if isinstance(data, Absent) else parse_json(data)
 
     def is_dir(self, relative: str) -> bool:
-        """Whether a real directory, reached by no link, lies there."""
+        """Whether a real directory, reached by no link, is there."""
         state = _state(self.root, relative)
         return state is not None and stat.S_ISDIR(state.st_mode)
 
@@ -171,7 +171,7 @@ def _open_regular(root: Path, relative: str) -> IO[bytes] | Absent:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; on success it is synced and takes that name."""
+    """Give a temporary path next to `path`; on success it is synced and takes that name."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary

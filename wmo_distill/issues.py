@@ -1,10 +1,10 @@
-"""The closed set of things that can be wrong with a trial; a code stands once an occurrence."""
+"""The closed set of things that can be wrong with a trial; one code an occurrence."""
 
 from enum import StrEnum
 
 
 class Issue(StrEnum):
-    """An issue code; `meaning` says it in a line, `drops_call` that it stands for a lost call.
+    """An issue code; `meaning` says it in a line, `drops_call` that each one is a lost call.
 
     `note`: it describes a sound trial. Nothing is damaged or lost, so `--strict` passes over it.
     """
@@ -47,7 +47,7 @@ class Issue(StrEnum):
     )
     STEPS_NOT_RECORDED = (
         "steps_not_recorded",
-        "step directories lie here, but no result records their steps: they were not read",
+        "step directories are here, but no result records their steps: they were not read",
     )
     STEPS_CUT_SHORT = (
         "steps_cut_short",
@@ -238,7 +238,7 @@ class Issue(StrEnum):
     REWARD_KEY_MISSING = "reward_key_missing", "the rewards have no such key"
     REWARD_NOT_NUMBER = "reward_not_number", "a reward is no JSON number"
     REWARD_NOT_FINITE = "reward_not_finite", "a reward is not finite"
-    REWARD_OUT_OF_RANGE = "reward_out_of_range", "the reward lies outside the allowed range"
+    REWARD_OUT_OF_RANGE = "reward_out_of_range", "the reward is outside the allowed range"
     REWARD_FILE_UNREADABLE = "reward_file_unreadable", "a reward file cannot be read"
     REWARD_FILE_DISAGREES = "reward_file_disagrees", "a reward file differs from the result"
     REWARD_FROM_FILE = "reward_from_file", "the reward comes from a reward file"
@@ -247,7 +247,7 @@ class Issue(StrEnum):
     TESTS_WITHOUT_VERDICT = "tests_without_verdict", "a test report gave no verdict"
     REWARD_AGAINST_TESTS = (
         "reward_against_tests",
-        "reward 1.0 beside a failed test, or 0.0 where every test passed",
+        "reward 1.0 with a failed test, or 0.0 where every test passed",
     )
     CELL_STEP_MISSING = "cell_step_missing", "a cell grades a step that the trial did not record"
 

@@ -32,8 +32,8 @@ def is_measured(
 ) -> bool:
     """Whether a grade counts: a finite reward that is valid.
 
-    What a cell calls an infrastructure failure does not count. A reward file that stands in for
-    a missing grade does: the caller asked for it.
+    What a cell calls an infrastructure failure does not count. A reward file in the place of a
+    missing grade does: the caller asked for it.
     """
     graded = reward is not None and reward_valid is True and math.isfinite(reward)
     return graded and (not infra_failed or Issue.REWARD_FROM_FILE in issues)

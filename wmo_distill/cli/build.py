@@ -54,10 +54,10 @@ def build(
             "verifier's; give --cells again to have them back"
         )
     if summary.removed:
-        told = "would lose" if dry_run else "lost"
+        verb = "would lose" if dry_run else "lost"
         say(
             f"wmo-distill: {out}: {summary.removed:,} trials are gone from their directories and "
-            f"{told} their rows; --keep-removed keeps them"
+            f"{verb} their rows; --keep-removed keeps them"
         )
     if not quiet:
         for directory in summary.unlisted:
@@ -84,7 +84,7 @@ def _has_cells(out: Path) -> bool:
 
 
 def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool) -> int:
-    """What the shell is told of a build that came to its end; notes describe sound trials."""
+    """The exit code of a build that came to its end; notes describe sound trials."""
     from wmo_distill.issues import Issue
 
     if summary.dry_run:

@@ -77,7 +77,7 @@ class AdvantageSums:
             self.mismatches += 1
 
     def keep(self, datum: TrainDatum, part: NDArray[np.float64]) -> None:
-        """`part` is what stands at the loss tokens, before centring."""
+        """`part` is the value at the loss tokens, before centring."""
         self.datums += 1
         self.tokens += datum.token_ids.size
         self.loss_tokens += part.size

@@ -1,4 +1,4 @@
-"""Why a prompt does not extend all that came before it, told from its ids."""
+"""Why a prompt does not extend all that came before it, as its ids show it."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from wmo_distill.segment import Segment
 
 Decode = Callable[[list[int]], str]
 
-# A completion that comes back after its thinking is told by this many of its last ids.
+# A completion that comes back after its thinking is recognised by this many of its last ids.
 _ENDING = 8
 # Another tokenization of the same text meets the sampled ids again within this many.
 _RESYNC = 16
@@ -23,7 +23,7 @@ def break_cause(
     """Why call `at` does not extend the call before it.
 
     `summarized` says that the trajectory records a compaction here; `decode` gives the text of
-    ids, and with it other ids for the same text are told for certain.
+    ids, and with it other ids for the same text are recognised for certain.
     """
     if summarized:
         return BreakCause.SUMMARIZED

@@ -1,4 +1,4 @@
-"""Datum shards read back: sequences, each with what stands beside it in its row."""
+"""Datum shards read back: sequences, each with the other columns of its row."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

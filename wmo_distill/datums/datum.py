@@ -67,7 +67,7 @@ class TrainDatum:
     sampled_logprobs: Logprobs
     call_starts: tuple[int, ...] = ()
     call_lengths: tuple[int, ...] = ()
-    """Where each sampled run lies, trained or not."""
+    """Where each sampled run is, trained or not."""
     finish_reasons: tuple[str | None, ...] = ()
     """Why each of these calls ended, as the provider said; None where that was not recorded."""
     versions: tuple[tuple[str, int], ...] | None = None

@@ -1,4 +1,4 @@
-"""Which experts of a mixture each token was routed to, from what the provider sent beside a call.
+"""Which experts of a mixture each token was routed to, from what the provider sent with a call.
 
 A call's recording covers its prompt and completion but for the last token, which was not fed in:
 [prompt + sampled - 1, layers, experts per token], as nested lists or a base64 NumPy file. The

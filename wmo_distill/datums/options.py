@@ -147,7 +147,7 @@ class DatumOptions(Options):
     reference: bool = Field(default=False, exclude=True)
     """Train tokens whatever their log-probability; the word `context_overflow` drops a record."""
     decode: Callable[[list[int]], str] | None = Field(default=None, exclude=True)
-    """Gives the text of ids: with it a break by another tokenization is told for certain."""
+    """Gives the text of ids: with it a break by another tokenization is recognised for certain."""
 
     @property
     def refuses_incomplete(self) -> bool:

@@ -39,7 +39,7 @@ def build_datum_shards(
     options = DatumOptions.of(options, **changes)
     if options.discount != 1.0 and options.reward is not RewardOf.RETURN:
         raise UsageError(
-            f"--discount: expected --reward return beside it, found {options.reward.value}; "
+            f"--discount: expected --reward return with it, found {options.reward.value}; "
             "it alters the sum of a step's reward and those after it alone"
         )
     manifest = read_manifest(source)
@@ -107,7 +107,7 @@ def _teacher(options: DatumOptions, scores: Scores | None) -> Teacher | None:
         for name in ("beta", "clip", "center", "teacher_discount"):
             if getattr(options, name) != DatumOptions.model_fields[name].default:
                 raise UsageError(
-                    f"{DatumOptions.flag(name)}: expected --scores and --teacher beside it, "
+                    f"{DatumOptions.flag(name)}: expected --scores and --teacher with it, "
                     "found neither; it alters a teacher's advantages alone"
                 )
         return None

@@ -46,7 +46,7 @@ class Teacher:
 
 
 class Rescorer:
-    """Gives datums the student's re-scored log-probabilities beside the recorded ones.
+    """Gives datums the student's re-scored log-probabilities in addition to the recorded ones.
 
     exp(rescored - recorded) is the importance weight of a token; advantages do not change.
     """

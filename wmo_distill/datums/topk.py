@@ -15,7 +15,7 @@ Candidates = Sequence[tuple[int, float]]
 
 
 # What bfloat16 makes of a log-probability of -12 is off by up to 0.03: servers list the realised
-# token beside the likeliest ones, at times rounded in another way.
+# token with the likeliest ones, at times rounded in another way.
 _SAME = 0.05
 
 
@@ -39,7 +39,7 @@ def build_topk_ce_datums(
     Copy r takes the candidate of rank r at every loss position, weighted by the softmax over
     those given; a missing rank is the realised token at weight 0, as is every other position.
     An id that is listed twice is one candidate, also where rounding makes the second value
-    another (by at most 0.05). An id with two log-probabilities that differ by more stands for two
+    another (by at most 0.05). An id with two log-probabilities that differ by more names two
     outcomes of the teacher, such as tokens of another tokenizer: their probabilities add up. A
     row without one candidate above `IMPLAUSIBLE_LOGPROB` at a loss position does not fit.
     ValueError for k < 1, another number of rows than of datums, or more than k candidates.

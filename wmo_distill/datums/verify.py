@@ -31,7 +31,7 @@ class _Seen:
     keys: set[tuple[str, int, int]] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     """The episodes of which a sequence ends the main chat."""
-    told: dict[str, int] = field(default_factory=dict)
+    stated: dict[str, int] = field(default_factory=dict)
     """The n_fragments of each episode."""
 
 
@@ -48,9 +48,10 @@ def verify_datums(datums: Path | str) -> list[Fault]:
     )
     # A part that is not there is one fault, not one for each sum.
     if all(path.is_file() for path in manifest.part_paths(datums)):
-        told, found = manifest.summary.stats, seen.account.stats()
+        stats, found = manifest.summary.stats, seen.account.stats()
         sums = [
-            (f"{name}, from the rows,", getattr(found, name), getattr(told, name)) for name in _SUMS
+            (f"{name}, from the rows,", getattr(found, name), getattr(stats, name))
+            for name in _SUMS
         ]
         faults += differences(MANIFEST, sums)
         faults += first_faults(PARTS_DIR, _fragment_faults(seen))
@@ -59,9 +60,9 @@ def verify_datums(datums: Path | str) -> list[Fault]:
 
 def _fragment_faults(seen: _Seen) -> Iterator[Fault]:
     found = Counter(episode for episode, _, _ in seen.keys)
-    for episode, told in seen.told.items():
-        if found[episode] != told:
-            yield Fault(PARTS_DIR, None, f"{told} fragments of {episode}", str(found[episode]))
+    for episode, stated in seen.stated.items():
+        if found[episode] != stated:
+            yield Fault(PARTS_DIR, None, f"{stated} fragments of {episode}", str(found[episode]))
 
 
 def _part_faults(
@@ -106,9 +107,9 @@ def _batch_breaches(
         if key in seen.keys:
             yield at, "each episode_id, segment and fragment_index once", str(key)
         seen.keys.add(key)
-        told = seen.told.setdefault(row.datum.episode_id, row.values["n_fragments"])
-        if told != row.values["n_fragments"]:
-            yield at, f"n_fragments {told} as in its other rows", str(row.values["n_fragments"])
+        stated = seen.stated.setdefault(row.datum.episode_id, row.values["n_fragments"])
+        if stated != row.values["n_fragments"]:
+            yield at, f"n_fragments {stated} as in its other rows", str(row.values["n_fragments"])
         for expected, found in _row_breaches(row, options):
             yield at, expected, found
 
@@ -182,7 +183,7 @@ def _reward_breaches(row: DatumRow, options: DatumOptions) -> Iterator[tuple[str
 def _sampled(
     starts: tuple[int, ...], lengths: tuple[int, ...], n: int
 ) -> "np.ndarray[tuple[int], np.dtype[np.bool_]] | None":
-    """Where sampled runs lie; None unless they lie within `n` tokens, in order and apart."""
+    """Where sampled runs are; None unless they are within `n` tokens, in order and apart."""
     found = np.zeros(n, bool)
     if len(starts) != len(lengths):
         return None

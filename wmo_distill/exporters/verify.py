@@ -16,9 +16,9 @@ def verify_export(out: Path | str) -> list[Fault]:
     out = Path(out)
     manifest = EXPORT.read(out, sealed=False)
     rows = manifest.summary.get("rows", manifest.summary.get("exported"))
-    told = sum(part.rows for part in manifest.parts)
+    stated = sum(part.rows for part in manifest.parts)
     return [
-        *differences(MANIFEST, [("rows of all parts,", rows, told)]),
+        *differences(MANIFEST, [("rows of all parts,", rows, stated)]),
         *EXPORT.faults(out, manifest.parts, lambda part: _row_faults(out, part)),
     ]
 

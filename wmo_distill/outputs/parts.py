@@ -195,9 +195,9 @@ def check_out(out: Path, kind: Kind[Any], *, fresh: bool = False) -> None:
     if not _unfinished(out):  # a commit that was broken off has put parts there, and no manifest
         other = [name for name in names if name in other or kind.number(name) >= 0]
     if other:
-        told = ", ".join(map(path_text, other[:3])) + (", ..." if len(other) > 3 else "")
+        shown = ", ".join(map(path_text, other[:3])) + (", ..." if len(other) > 3 else "")
         raise UsageError(
-            f"{out}: expected {kind.noun} or an empty directory, found other files ({told}); "
+            f"{out}: expected {kind.noun} or an empty directory, found other files ({shown}); "
             "name another directory"
         )
 

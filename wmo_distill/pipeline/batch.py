@@ -32,7 +32,7 @@ class Work:
     """As planned: of its files before any of them is read."""
     placed: tuple[PlacedCell, ...] = ()
     positions: tuple[int, ...] = ()
-    """Where each cell stands among all cells."""
+    """The position of each cell among all cells."""
 
     @property
     def cells(self) -> tuple[ScoreCell, ...]:
@@ -160,17 +160,17 @@ def _state_read(work: Work, sinks: Path | None) -> FilesState:
 
 def failed(work: Work, reason: Reason, error: BaseException | None = None) -> Entry:
     """The entry of a trial that has no rows; `error` tells a person where it went wrong."""
-    told = ""
+    shown = ""
     if error is not None:
         frames = traceback.extract_tb(error.__traceback__)
         at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-        told = f"{type(error).__name__}: {error}"[:500] + at
+        shown = f"{type(error).__name__}: {error}"[:500] + at
     return Entry(
         path=work.path,
         state=work.state,
         trial_name=None if work.found is None else work.found.trial_name,
         reason=reason,
-        error=told,
+        error=shown,
     )
 
 

@@ -75,6 +75,6 @@ def _parquet_rows(file: Path, data: bytes) -> list[Any]:
 
 
 def kind_of(value: Any) -> str:
-    """What kind of JSON value it is; a number or null as it stands."""
+    """What kind of JSON value it is; a number or null as it is."""
     kinds = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
     return kinds.get(type(value)) or shown(value)

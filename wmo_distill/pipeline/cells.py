@@ -58,12 +58,12 @@ def load_cells(
 def _where(file: Path, index: int, row: Any) -> str:
     """Which cell: its place in the file, and what it says it is."""
     said = row if isinstance(row, dict) else {}
-    told = [
+    words = [
         f"{word} {shown(said[key])}"
         for word, key in (("task", "task_id"), ("attempt", "attempt"))
         if key in said
     ]
-    return f"{file}: cell {index}" + (f" ({', '.join(told)})" if told else "")
+    return f"{file}: cell {index}" + (f" ({', '.join(words)})" if words else "")
 
 
 def _cell(row: Any, where: str) -> ScoreCell:
@@ -97,10 +97,10 @@ def _cell(row: Any, where: str) -> ScoreCell:
 def _tests(value: Any, where: str) -> GradedTests | None:
     """A cell's test counts; in a table a row without them can be an object of nulls."""
     keys = ("passed", "resolved", "unresolved")
-    told = [value.get(key) for key in keys] if isinstance(value, dict) else []
-    if told == [None, None, None]:
+    said = [value.get(key) for key in keys] if isinstance(value, dict) else []
+    if said == [None, None, None]:
         return None
-    counts = [n for n in told if type(n) is int and 0 <= n < _INT32]
+    counts = [n for n in said if type(n) is int and 0 <= n < _INT32]
     if len(counts) != len(keys) or counts[0] > counts[1]:
         expected = "counts passed, resolved, unresolved with 0 <= passed <= resolved"
         raise wrong_cell(where, "tests", expected, value)
@@ -118,16 +118,16 @@ def _base_name(artifact_dir: str, where: str) -> str:
         return plain_text(name)
 
 
-def _place(artifact_dir: str, roots: Sequence[Path], beside: Path, where: str) -> Path | None:
-    """The directory below a PATH; None where nothing lies there.
+def _place(artifact_dir: str, roots: Sequence[Path], next_to: Path, where: str) -> Path | None:
+    """The directory below a PATH; None where nothing is there.
 
-    A relative path is looked for below each PATH, then beside the cells file, and nowhere else.
+    A relative path is looked for below each PATH, then next to the cells file, and nowhere else.
     """
     try:
         if os.path.isabs(artifact_dir):
             tries: list[list[Path]] = [[Path(artifact_dir)]]
         else:
-            tries = [[root / artifact_dir for root in roots], [beside / artifact_dir]]
+            tries = [[root / artifact_dir for root in roots], [next_to / artifact_dir]]
         for candidates in tries:
             found = [path for path in candidates if os.path.isdir(path)]
             if found:
@@ -142,9 +142,9 @@ def _inside(found: Sequence[Path], roots: Sequence[Path], where: str) -> Path | 
     for path in found:
         below = _below(path, roots)
         if below is None:
-            told = ", ".join(str(root) for root in roots)
+            said = ", ".join(str(root) for root in roots)
             raise UsageError(
-                f"{where}: artifact_dir: expected a directory below a PATH ({told}), found {path}; "
+                f"{where}: artifact_dir: expected a directory below a PATH ({said}), found {path}; "
                 "add its job directory to the PATHs or correct the cell"
             )
         root, relative = below
@@ -171,6 +171,6 @@ def _below(path: Path, roots: Sequence[Path]) -> tuple[Path, Path] | None:
 
 
 def _through_link(root: Path, relative: Path) -> bool:
-    """Whether a symbolic link lies on the way down from a PATH; none is followed."""
+    """Whether a symbolic link is on the way down from a PATH; none is followed."""
     steps = [relative, *relative.parents]
     return any(os.path.islink(root / step) for step in steps if step.parts)

@@ -46,7 +46,7 @@ def open_dataset(out: Path, options: Mapping[str, Any], *, fresh: bool) -> Datas
 
 
 def parent_of(manifest: Manifest, places: list[Path]) -> Path:
-    """The dataset's parent, as the PATHs spell it where they lie below it."""
+    """The dataset's parent, as the PATHs spell it where they are below it."""
     for place in places:
         absolute = Path(os.path.abspath(place))
         for above in (absolute, *absolute.parents):

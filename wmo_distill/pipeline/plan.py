@@ -104,6 +104,6 @@ def cut(
 
 def cells_digest(cells: Iterable[ScoreCell]) -> str:
     """16 hex digits over what the cells of one trial put into its rows; empty without cells."""
-    told = [cell.model_dump(mode="json", exclude={"artifact_dir"}) for cell in cells]
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16] if told else ""
+    rows = [cell.model_dump(mode="json", exclude={"artifact_dir"}) for cell in cells]
+    text = json.dumps(rows, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if rows else ""

@@ -105,7 +105,7 @@ def read_terminus_stop_reason(artifact_dir: PathLike, *, max_turns: int) -> str 
 
 
 def read_trial_stop_reason(artifact_dir: PathLike) -> str | None:
-    """The stop reason that the run trace beside a recorded agent holds."""
+    """The stop reason that the run trace of a recorded agent holds."""
     return read_run_trace(_Files(Path(artifact_dir)), "").reference_word
 
 

@@ -18,7 +18,7 @@ FIXES: dict[BreakCause, str] = {
     BreakCause.PAST_STOP: "replies run on beyond what is kept: stop where the parser stops",
     BreakCause.SUMMARIZED: "summarization begins anew: nothing to mend, or enable_summarize: false",
     BreakCause.TRUNCATED_TURN: "replies are cut at the output cap: raise it",
-    BreakCause.UNKNOWN: "no cause can be told from the ids",
+    BreakCause.UNKNOWN: "the ids do not show the cause",
 }
 
 

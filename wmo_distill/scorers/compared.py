@@ -124,15 +124,15 @@ def compared(
     top_repeats, repeats = np.zeros((n, width), np.int64), np.zeros(n, np.int64)
     ids = datum.token_ids.tolist()
     before: set[int] = set()
-    told = 0
+    counted = 0
     in_call: Counter[int] = Counter()
     for at, place in enumerate(places.tolist()):
-        before.update(ids[told:place])
+        before.update(ids[counted:place])
         began = place - int(offset[place])
-        in_call = Counter(ids[began:place]) if told <= began else in_call
-        if told > began:
-            in_call.update(ids[told:place])
-        told = place
+        in_call = Counter(ids[began:place]) if counted <= began else in_call
+        if counted > began:
+            in_call.update(ids[counted:place])
+        counted = place
         seen[at], repeats[at] = ids[place] in before, in_call[ids[place]]
         if rows:
             ranked = sorted(rows[at], key=lambda one: -one[1])

@@ -192,7 +192,7 @@ def read_vllm(answer: Any, token_ids: Ids, top_k: int) -> Score:
         if token not in row:
             raise ScoreError(ScoreFault.OTHER_TOKENS, f"no id {token} at position {i}")
         logprobs[i] = number(_at(row, token, "logprob"))
-        # The token itself is listed beside the likeliest, whatever its own rank.
+        # The token itself is listed with the likeliest, whatever its own rank.
         ranked = [(token_id(key), number(_at(value, "logprob"))) for key, value in row.items()]
         # No number comes first, for `checked` to find it.
         ranked.sort(key=lambda one: (not math.isnan(one[1]), -one[1], one[0]))
@@ -280,7 +280,7 @@ def _rows(answer: Any, token_ids: Ids, *path: str | int) -> list[Any]:
 
 
 def _at(value: Any, *path: str | int) -> Any:
-    """What lies at a path of keys and indices; ScoreError where the answer has another form."""
+    """The value at a path of keys and indices; ScoreError where the answer has another form."""
     for step in path:
         try:
             value = value[step]

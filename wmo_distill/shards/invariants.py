@@ -1,6 +1,6 @@
 """The invariants of a row: what must hold of its columns whatever trial it came from.
 
-Each check yields what was expected and what was found. Rows are checked as they lie on disk, before
+Each check yields what was expected and what was found. Rows are checked as they are on disk, before
 anything builds a span from them.
 """
 
@@ -78,7 +78,7 @@ def identity_breaches(row: dict[str, Any]) -> Iterator[Breach]:
     start = "path:" if trial is None else trial
     end = "" if row["step_name"] is None else f"/{row['step_name']}"
     episode = row["episode_id"]
-    # Steps of one name are told apart by their index.
+    # Steps of one name are kept apart by their index.
     ends = (end, f"{end}#{row['step_index']}") if end else ("",)
     if not (episode.startswith(start) and episode.endswith(ends)):
         yield Breach(f"episode_id {start}…{end}", episode)

@@ -101,7 +101,7 @@ def read_ledger(out: Path, info: LedgerInfo, cells: Mapping[str, str]) -> dict[s
     except (pa.ArrowException, OSError, ValueError) as error:
         found = str(error).partition("\n")[0]
     raise UsageError(
-        f"{file}: expected the ledger that belongs to the manifest beside it, found: {found}; "
+        f"{file}: expected the ledger that belongs to its manifest, found: {found}; "
         "restore the file, or build again with --fresh"
     )
 

@@ -19,7 +19,7 @@ def open_part(path: Path) -> Iterator[pq.ParquetFile]:
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         found = str(error).partition("\n")[0]
         raise DistillError(
-            f"{path}: expected a part as the manifest beside it says, found: {found}; "
+            f"{path}: expected a part as its manifest says, found: {found}; "
             "see what else is wrong with `wmo-distill verify`, and build again with --fresh"
         ) from error
 

@@ -37,7 +37,7 @@ PARTS_DIR = "parts"
 
 
 class Group(StrEnum):
-    """What a column speaks of; it decides where its value lies in a TrialRecord."""
+    """What a column speaks of; it decides where its value is in a TrialRecord."""
 
     IDENTITY = "identity"
     WHO = "who"
@@ -74,7 +74,7 @@ SPAN_FIELDS = (
         "which weights sampled the ids from `start` on, in runs; null: as `policy_version` says"),
     column("sampling?", TEXT, "how this call was sampled, as JSON; null: as the row says"),
     column("used?", BOOL, "false: the agent went on from another answer; null: not recorded"),
-    column("extra?", TEXT, "what the provider sent beside the tokens, as JSON"),
+    column("extra?", TEXT, "what the provider sent with the tokens, as JSON"),
 )  # fmt: skip
 SPAN = struct_of(SPAN_FIELDS)
 SPANS = list_of(SPAN)
@@ -108,7 +108,7 @@ COLUMNS = (
         column("group_id", TEXT,
             "what names the rollouts to compare: the id of the job (one id also after a resume "
             "into another directory), source, task and its checksum, agent, model and arguments, "
-            "hashed; a trial without a readable result has no checksum and stands apart"),
+            "hashed; a trial without a readable result has no checksum and is a group of its own"),
         column("group_expected?", INT32, "attempts that the job planned"),
         column("regrade_of?", TEXT,
             "id of the trial that this one supersedes: whose rollout was copied and graded anew, "

@@ -25,7 +25,7 @@ class FoundTrial:
     """By the first bytes; reading tells for certain."""
     trial_name: str = ""
     locator: object = None
-    """What the source needs to find it again in its file, or beside it; frozen."""
+    """What the source needs to find it again in its file, or next to it; frozen."""
 
     @property
     def sort_key(self) -> bytes:

@@ -32,7 +32,7 @@ class Found:
 
 
 def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None) -> Found:
-    """Find the trials below the PATHs; `parent` stands in for their deepest common parent.
+    """Find the trials below the PATHs; `parent` takes the place of their deepest common parent.
 
     UsageError for a PATH that is no readable directory, or is outside a given parent.
     """

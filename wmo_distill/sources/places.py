@@ -21,7 +21,7 @@ def common_parent(places: Sequence[Path]) -> Path:
 
 
 def relative(place: Path, parent: Path) -> str:
-    """A place below the parent as POSIX text; UsageError where it lies outside."""
+    """A place below the parent as POSIX text; UsageError where it is outside."""
     for spelled in (os.fspath, os.path.realpath):
         try:
             below = Path(spelled(place)).relative_to(spelled(parent))
@@ -35,12 +35,12 @@ def relative(place: Path, parent: Path) -> str:
 
 
 def path_below(path: str, above: str) -> bool:
-    """Whether a relative path is, or lies below, another."""
+    """Whether a relative path is, or is below, another."""
     return above == "." or path == above or path.startswith(above + "/")
 
 
 def outermost(places: Sequence[Path]) -> Iterator[Path]:
-    """The PATHs that lie below no other, each once, so that no trial is found twice."""
+    """The PATHs that are below no other, each once, so that no trial is found twice."""
     kept: list[str] = []
     for place in sorted(places, key=lambda p: (len(os.path.realpath(p)), os.fsencode(p))):
         real = os.path.realpath(place)

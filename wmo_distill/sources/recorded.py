@@ -94,7 +94,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Calls recorded as parallel lists, a chat an entry, beside a second record of them."""
+    """Calls recorded as parallel lists, a chat an entry, and a second record of them."""
 
     entries: Sequence[Lists] = ()
     absence: tuple[Issue, ...] = ()

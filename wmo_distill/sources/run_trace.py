@@ -1,4 +1,4 @@
-"""`wmo-run.json`: the stop reason that a token recorder beside the agent wrote down."""
+"""`wmo-run.json`: the stop reason that a token recorder wrote down."""
 
 from itertools import takewhile
 from typing import Any

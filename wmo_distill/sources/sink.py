@@ -1,4 +1,4 @@
-"""Token sinks: JSONL files in which a recorder beside the agent wrote one call a line."""
+"""Token sinks: JSONL files in which a recorder in front of the model wrote one call a line."""
 
 import json
 import math
@@ -172,7 +172,7 @@ def _time_of(extra: Mapping[str, Any]) -> datetime | None:
 
 
 def recorded_extra(value: Mapping[str, Any]) -> dict[str, Any]:
-    """What a line holds beside the call itself: provider extras and the conversation."""
+    """What a line holds besides the call itself: provider extras and the conversation."""
     nested = value.get("extra")
     extra = {k: v for k, v in value.items() if k not in CORE_FIELDS and k != "extra"}
     if isinstance(nested, dict):
@@ -188,7 +188,7 @@ def _sampling(values: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
             recorded = value.get(name)
             if recorded is None or (isinstance(recorded, float) and math.isnan(recorded)):
                 continue
-            # true is not 1, and one list or object stands for all: no column holds any.
+            # true is not 1, and one list or object counts for all: no column holds any.
             scalar = recorded if isinstance(recorded, str | int | float) else None
             distinct.setdefault(name, {}).setdefault((type(recorded), scalar), recorded)
     return {name: tuple(found.values()) for name, found in distinct.items()}

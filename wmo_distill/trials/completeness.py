@@ -62,7 +62,7 @@ def _has_hole(steps: Sequence[Step], spans: Spans) -> bool:
     """Whether a call of the main chat, or what it answered, is not in the spans.
 
     Harbor leaves out the ids of an answer of no tokens as it leaves out unknown ones; the count of
-    tokens beside them tells the two apart.
+    tokens next to them tells the two apart.
     """
     issues = spans.issues
     empty = sum(step.completion.missing and step.billed == 0 for step in steps)

@@ -156,8 +156,8 @@ _MEANINGS: dict[str, tuple[Phase, StopReason | None]] = {
 
 KNOWN_TYPES = frozenset(_MEANINGS)
 
-# Harbor 0.26 records for these that a reward beside them does not count. Where a version records
-# no policy, the table says the same; a type that is not in it counts, as Harbor has it.
+# Harbor 0.26 says of these that a reward recorded with them does not count. Where a version says
+# nothing, the table says the same; a type that is not in it counts, as Harbor has it.
 _INVALID_REWARD = frozenset((*_NOT_RUN, *_VERIFIER, *_PROVIDER, "CancelledError"))
 
 
@@ -167,5 +167,5 @@ def meaning(exception_type: str) -> tuple[Phase, StopReason | None] | None:
 
 
 def has_valid_reward(exception_type: str) -> bool:
-    """Whether a reward recorded beside an exception of this type counts."""
+    """Whether a reward recorded with an exception of this type counts."""
     return exception_type.rsplit(".", 1)[-1] not in _INVALID_REWARD

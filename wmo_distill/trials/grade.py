@@ -140,7 +140,7 @@ def _exception_valid(raised: Exceptional) -> bool:
 
 
 def _against_tests(reward: float, tests: GradedTests | None) -> tuple[Issue, ...]:
-    """Full marks beside a failed test, or none where every test passed."""
+    """Full marks with a failed test, or none where every test passed."""
     if tests is None:
         return ()
     full = tests.passed == tests.resolved and not tests.unresolved

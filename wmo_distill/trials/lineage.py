@@ -165,7 +165,7 @@ def _superseded(
             continue
         used = [i for i in answers if i in extended or calls[i].used]
         if not used:
-            # Nothing followed: the last one recorded stands for the chat's end.
+            # Nothing followed: the last one recorded is the chat's end.
             used = answers[-1:]
             unsure += 1
         passed |= set(answers) - set(used)
@@ -192,7 +192,7 @@ def _chains(
 def _chats(chains: Sequence[_Chain]) -> tuple[list[tuple[int, ...]], int]:
     """Chains with one first message that follow each other are one chat, broken.
 
-    Also gives the number of chains of more than one call that ran beside another of their kind.
+    Also gives the number of chains of more than one call that overlap another of their kind.
     """
     chats: list[list[int]] = []
     latest: dict[bytes, list[int]] = {}

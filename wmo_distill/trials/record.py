@@ -119,7 +119,7 @@ def _capped(
 
 
 def _unique(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Records whose episode ids are told apart by step, by its index where names repeat."""
+    """Records whose episode ids are kept apart by step, by its index where names repeat."""
     seen: set[str] = set()
     unique = []
     for record in records:

@@ -10,9 +10,9 @@ class AgentKind(StrEnum):
     """What can be expected of the trials of an agent."""
 
     RECORDS = "records"
-    """Samples a model and writes its tokens, if it is told to."""
+    """Samples a model and writes its tokens, if its settings say so."""
     NEEDS_RECORDER = "needs_recorder"
-    """Samples a model and writes no tokens: a recorder beside it has to."""
+    """Samples a model and writes no tokens: a recorder has to."""
     NO_MODEL = "no_model"
     """Samples no model, so that nothing can be missing."""
     UNKNOWN = "unknown"

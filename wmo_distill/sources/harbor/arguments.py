@@ -28,7 +28,7 @@ def sampling_evidence(
 
 
 def _arguments(kwargs: Any, places: Sequence[str]) -> dict[str, object]:
-    """All recorded arguments; what stands later wins, an extra_body over its parent."""
+    """All recorded arguments; what is later wins, an extra_body over its parent."""
     merged: dict[str, Any] = {}
     for place in (kwargs, *(at(kwargs, name) for name in places)):
         for holder in (place, at(place, "extra_body")):

@@ -66,12 +66,12 @@ def read_tests(files: TrialFiles, verifier_dir: str) -> TestsReport:
 def _weigh(summary: _Summary | None, items: Sequence[_Item]) -> TestsReport:
     """Items against summary; neither may speak for tests that it does not cover."""
     summed = _count_summary(summary)
-    told = _told_tests(summary)
+    stated = _stated_tests(summary)
     itemized = _count_items(items)
     attempts = _count_items(_last_attempts(items, marked=summed is None))
     if summed is None or attempts == summed:
         itemized = attempts
-    complete = told is None or len(items) >= told
+    complete = stated is None or len(items) >= stated
     issues = []
     if items and (not complete or summed not in (None, itemized)):
         issues.append(Issue.TESTS_DISAGREE)
@@ -100,7 +100,7 @@ def _count_items(items: Sequence[_Item]) -> GradedTests:
     return GradedTests(passed=passed, resolved=resolved, unresolved=len(items) - resolved)
 
 
-def _told_tests(summary: _Summary | None) -> int | None:
+def _stated_tests(summary: _Summary | None) -> int | None:
     """How many tests there were by the summary: the sum of its counts, else its own total."""
     if summary is None:
         return None

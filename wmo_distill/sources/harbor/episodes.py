@@ -1,4 +1,4 @@
-"""Which episodes a trial holds, and where each one's evidence lies."""
+"""Which episodes a trial holds, and where each one's evidence is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def read_documents(files: TrialFiles, *, extra: bool) -> TrialDocuments:
 
 
 def step_root(step_name: str | None) -> str:
-    """Where the files of a step lie, relative to its trial; those of a whole trial at its root."""
+    """Where the files of a step are, relative to its trial; those of a whole trial at its root."""
     return "" if step_name is None else f"steps/{step_name}"
 
 
@@ -98,7 +98,7 @@ def episode_places(trial: TrialDocuments) -> list[EpisodePlace]:
 
 
 def place_issues(trial: TrialDocuments, episode: EpisodePlace) -> list[Issue]:
-    """What is wrong with the way the episodes are recorded; told once a trial."""
+    """What is wrong with the way the episodes are recorded; stated once a trial."""
     if episode.step_index not in (None, 0):
         return []
     steps = at(trial.result, "step_results")

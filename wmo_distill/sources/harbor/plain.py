@@ -28,7 +28,7 @@ def read_step_lists(value: Any) -> None:
 
 
 def one_row(key: str, value: Any) -> IdRow | LogprobRow:
-    """The row of a list that stands alone."""
+    """The row of a list on its own."""
     return logprob_row(value) if key == "logprobs" else id_row(value)
 
 

@@ -45,10 +45,10 @@ def read_retries(data: Path) -> dict[str, str] | None:
 
 
 def _retries(file: Path) -> dict[str, str]:
-    """A server that runs keeps its newest rows in files beside the database.
+    """A server that runs keeps its newest rows in files next to the database.
 
-    Without such rows the file is opened as one that never changes, which makes no file beside it;
-    with them and no shared memory beside it, a copy is read.
+    Without such rows the file is opened as one that never changes, which makes no file next to it;
+    with them and no shared memory next to it, a copy is read.
     """
     log, shared = (file.with_name(file.name + end) for end in ("-wal", "-shm"))
     if not log.is_file() or not log.stat().st_size:

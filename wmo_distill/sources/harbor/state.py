@@ -69,7 +69,7 @@ def _sinks(files: TrialFiles, whole: str) -> Iterator[_File]:
 
 
 def _agent_and_verifier(root: str) -> Iterator[_File]:
-    # A trajectory may be continued in any file beside it.
+    # A trajectory may be continued in any file next to it.
     for entry in _entries(os.path.join(root, "agent")):
         if entry.name.endswith(".json"):
             yield from _named(entry.path, ("",))

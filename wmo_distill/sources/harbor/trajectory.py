@@ -172,7 +172,7 @@ def _continued(
         if name == ".." or name.startswith(("/", "../")) or "\\" in name:
             return documents, [Issue.CONTINUATION_ESCAPES]
         if "/" in name or not name.endswith(".json"):
-            # Only such files beside the first one are watched for changes.
+            # Only such files next to the first one are watched for changes.
             return documents, [Issue.CONTINUATION_MISSING]
         if name in seen:
             return documents, [Issue.CONTINUATION_CYCLIC]
@@ -191,7 +191,7 @@ def _call_order(name: re.Match[str]) -> tuple[int, int]:
 
 
 def _parser(document: Mapping[str, Any]) -> str | None:
-    """The name of the parser of replies, which Harbor records beside the agent's."""
+    """The name of the parser of replies, which Harbor records with the agent's."""
     agent = document.get("agent")
     extra = agent.get("extra") if isinstance(agent, dict) else None
     name = extra.get("parser") if isinstance(extra, dict) else None
