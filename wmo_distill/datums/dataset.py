@@ -12,7 +12,7 @@ from wmo_distill.datums.datum import BreakCause, TrainDatum
 from wmo_distill.datums.experts import unpacked
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN
-from wmo_distill.shards.decode import runs_of
+from wmo_distill.shards.decode import runs_of, word_of
 from wmo_distill.shards.part import read_part
 
 _APART = (*PER_TOKEN, "call_starts", "call_lengths", "finish_reasons", "versions", "routed_experts")
@@ -73,7 +73,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:
                 finish_reasons=tuple(reasons[at]),
                 versions=None if runs[at] is None else runs_of(runs[at]),
                 ends_chat=values["ends_chat"],
-                break_cause=None if cause is None else BreakCause(cause),
+                break_cause=None if cause is None else word_of(BreakCause, cause),
                 break_position=values["break_position"],
                 advantages=lists["advantages"][at],
                 teacher_logprobs=lists["teacher_logprobs"][at],

@@ -15,6 +15,7 @@ from wmo_distill.datums.datum import Account, TrainDatum
 from wmo_distill.datums.manifest import DATUMS, PARTS_DIR
 from wmo_distill.datums.options import Baseline, DatumOptions, RewardOf
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN, datum_id
+from wmo_distill.errors import DistillError
 from wmo_distill.outputs.faults import Fault, differences, first_faults
 from wmo_distill.outputs.manifest import MANIFEST, PartFile
 from wmo_distill.predicates import is_measured
@@ -97,7 +98,10 @@ def _batch_breaches(
     filler = pc.and_not(pc.is_valid(logprobs.flatten()), batch.column("loss_mask").flatten())
     for at in sorted(set(pc.list_parent_indices(logprobs).filter(filler).to_pylist())):
         yield at, "no sampled_logprobs where nothing is trained", "some"
-    for at, row in enumerate(rows_of(batch)):
+    rows, fault = _whole_rows(batch)
+    if fault is not None:
+        yield len(rows), "a row that can be read", fault
+    for at, row in enumerate(rows):
         seen.account.keep([row.datum])
         if row.datum.ends_chat:
             if row.datum.episode_id in seen.ended:
@@ -112,6 +116,16 @@ def _batch_breaches(
             yield at, f"n_fragments {stated} as in its other rows", str(row.values["n_fragments"])
         for expected, found in _row_breaches(row, options):
             yield at, expected, found
+
+
+def _whole_rows(batch: pa.RecordBatch) -> tuple[list[DatumRow], str | None]:
+    """(the rows up to the first one that cannot be read, what is wrong with that one)."""
+    rows: list[DatumRow] = []
+    try:
+        rows.extend(rows_of(batch))
+    except (ValueError, DistillError) as error:
+        return rows, str(error)
+    return rows, None
 
 
 def _rows_where(found: pa.BooleanArray) -> list[int]:

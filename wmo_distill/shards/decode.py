@@ -143,10 +143,11 @@ def record_of(values: dict[str, Any], spans: tuple[TokenSpan, ...]) -> TrialReco
 
 def segments_of(rows: Sequence[dict[str, Any]]) -> tuple[SegmentInfo, ...]:
     """What each segment is, from its row."""
-    return tuple(SegmentInfo(**{**row, "kind": _word(SegmentKind, row["kind"])}) for row in rows)
+    return tuple(SegmentInfo(**{**row, "kind": word_of(SegmentKind, row["kind"])}) for row in rows)
 
 
-def _word(kind: type[_Word], word: str) -> _Word:
+def word_of(kind: type[_Word], word: str) -> _Word:
+    """A word of a vocabulary; DistillError for any other."""
     try:
         return kind(word)
     except ValueError:
@@ -181,8 +182,8 @@ def _converter(column: Column) -> Callable[[Any], Any] | None:
     if words is None:
         return _FROM.get(column.type)
     if column.type == TEXTS:
-        return lambda listed: tuple(_word(words, word) for word in listed)
-    one = _open_word if words is StopReason else _word
+        return lambda listed: tuple(word_of(words, word) for word in listed)
+    one = _open_word if words is StopReason else word_of
     return partial(one, words)
 
 
