@@ -28,7 +28,7 @@ def header_of(chats: Sequence[Segment]) -> Ids:
     """
     if not provable(chats):
         return NO_IDS
-    tails = [_tail(chat, at) for chat, at in _calls(chats)]
+    tails = [tail for chat in chats for tail in _tails(chat)]
     shared = tails[0]
     for tail in tails[1:]:
         n = min(shared.size, tail.size)
@@ -60,10 +60,16 @@ def holes(chat: Segment, header: Ids, positions: Sequence[int]) -> int:
     A prompt that was rewritten is held against the call whose prompt it starts with, and the
     recorded calls between the two account for a header each.
     """
-    if not header.size:
+    if not header.size or len(chat) < 2:
         return 0
     missing = 0
     extends = chat.extends
+    if extends[1:].all():
+        # In one look, headers that span two prompts among them: more than one a prompt is a reason
+        # to look at each.
+        new = chat.prompt_suffix[1 : len(chat)].flat
+        if find_all(new, header).size < len(chat):
+            return 0
     for k in range(1, len(chat)):
         if extends[k]:
             between = positions[k] - positions[k - 1] - 1
@@ -112,14 +118,17 @@ def _calls(chats: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:
     return ((chat, at) for chat in chats for at in range(len(chat)))
 
 
-def _tail(chat: Segment, at: int) -> Ids:
-    """The last ids of a prompt: what it adds, and if that is little, the answer before."""
-    suffix = chat.suffix(at)
-    if at and suffix.size < _LONGEST_HEADER:
-        if not chat.extends[at]:
-            return chat.prompt(at)[-_LONGEST_HEADER:]
-        suffix = np.concatenate([chat.sampled(at - 1)[-_LONGEST_HEADER:], suffix])
-    return suffix[-_LONGEST_HEADER:]
+def _tails(chat: Segment) -> Iterator[Ids]:
+    """The last ids of each prompt: what it adds, and if that is little, the answer before."""
+    extends, lengths = chat.extends, chat.prompt_suffix.lengths
+    for at, size in enumerate(lengths.tolist()):
+        suffix = chat.suffix(at)
+        if at and size < _LONGEST_HEADER:
+            if not extends[at]:
+                suffix = chat.prompt(at)
+            else:
+                suffix = np.concatenate([chat.sampled(at - 1)[-_LONGEST_HEADER:], suffix])
+        yield suffix[-_LONGEST_HEADER:]
 
 
 def _turn_ends(chats: Sequence[Segment]) -> list[int]:

@@ -1,12 +1,13 @@
 """The evidence of a trial's episodes to its records: where all decisions meet."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
+from typing import Any
 
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, SegmentInfo, TrialRecord
-from wmo_distill.sources.evidence import EndingEvidence, Evidence
+from wmo_distill.sources.evidence import EndingEvidence, Evidence, Identity, Times
 from wmo_distill.sources.values import Values, group_id
 from wmo_distill.trials.cells import apply_cells
 from wmo_distill.trials.completeness import account_of
@@ -62,9 +63,9 @@ def _record(kind: str, evidence: Evidence, options: BuildOptions) -> tuple[Trial
     values = Values()
     identity = evidence.identity
     raised = ending_of.exception
-    columns = {
-        **asdict(identity),
-        **asdict(evidence.times),
+    columns: dict[str, Any] = {
+        **_columns(identity),
+        **_columns(evidence.times),
         "reference_stop_reason": values.text(reference_stop_reason(ending_of)),
         "exception_type": values.text(None if raised is None else raised.type),
         "n_episodes": values.integer(ending_of.n_episodes),
@@ -105,6 +106,10 @@ def _record(kind: str, evidence: Evidence, options: BuildOptions) -> tuple[Trial
         compactions=ending_of.compactions,
     )
     return record, spans.calls_found + account.lost + evidence.unreadable_calls
+
+
+def _columns(values: Identity | Times) -> dict[str, object]:
+    return {name: getattr(values, name) for name in values.__slots__}
 
 
 def _capped(

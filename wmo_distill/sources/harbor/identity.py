@@ -26,29 +26,25 @@ def identity_of(
     if task_id is None:
         task_id = _task_of_config(config)
     names = [values.text(at(document, "trial_name")) for document in (result, config)]
-    identity = Identity(
+    source, task_id = values.text(source), values.text(task_id)
+    checksum = values.text(at(result, "task_checksum"))
+    agent_name, model_name = values.text(agent_name), values.text(model_name)
+    kwargs = at(config, "agent", "kwargs")
+    group_of = _or_none(at(config, "job_id")) or job
+    return Identity(
         trial_id=values.text(at(result, "id")) or None,
         trial_name=names[0] or names[1] or directory,
-        task_id=values.text(task_id),
-        task_checksum=values.text(at(result, "task_checksum")),
-        source=values.text(source),
+        task_id=task_id,
+        task_checksum=checksum,
+        source=source,
         job=job,
         regrade_of=values.text(at(config, "source_trial", "trial_id")),
-        agent_name=values.text(agent_name),
+        agent_name=agent_name,
         agent_version=values.text(at(result, "agent_info", "version")),
-        model_name=values.text(model_name),
+        model_name=model_name,
         model_provider=values.text(provider),
+        group_id=group_id([group_of, source, task_id, checksum, agent_name, model_name, kwargs]),
     )
-    group = [
-        _or_none(at(config, "job_id")) or job,
-        identity.source,
-        identity.task_id,
-        identity.task_checksum,
-        identity.agent_name,
-        identity.model_name,
-        at(config, "agent", "kwargs"),
-    ]
-    return replace(identity, group_id=group_id(group))
 
 
 def trial_times(result: Any, values: Values) -> Times:

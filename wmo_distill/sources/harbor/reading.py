@@ -15,7 +15,9 @@ from wmo_distill.sources.evidence import (
     Exceptional,
     GradeEvidence,
     Identity,
+    RewardFiles,
     RunTrace,
+    TestsReport,
     Times,
 )
 from wmo_distill.sources.harbor.arguments import sampling_evidence
@@ -34,6 +36,8 @@ from wmo_distill.sources.harbor.rewards import read_rewards
 from wmo_distill.sources.harbor.trajectory import Trajectory, read_trajectory
 from wmo_distill.sources.run_trace import read_run_trace
 from wmo_distill.sources.values import Values, at, moment, zoned_time
+
+_NO_FILES, _NO_TESTS = RewardFiles(), TestsReport()
 
 
 def read_evidence(found: FoundTrial, options: BuildOptions) -> list[Evidence]:
@@ -90,12 +94,21 @@ def _episode(
     trace = read_run_trace(files, place.root) if calls.in_use else None
     exceptions = _exceptions(trial, place, values)
     is_step = place.step_index is not None
-    found = Evidence(
-        identity=replace(
-            identity,
-            step_name=(values.text(at(recorded, "step_name")) or None) if is_step else None,
-            step_index=place.step_index,
-        ),
+    if is_step:
+        name = values.text(at(recorded, "step_name")) or None
+        identity = replace(identity, step_name=name, step_index=place.step_index)
+    grade = grade_evidence(
+        at(recorded, "verifier_result"),
+        exceptions,
+        None if is_step else at(recorded, "reward_valid"),
+        readable=trial.result is not None,
+        reward_files=read_rewards(files, place.directory("verifier")),
+        tests=read_tests(files, place.directory("verifier")),
+    )
+    times = episode_times(recorded, times, values)
+    of_trial.naive |= values.naive
+    return Evidence(
+        identity=identity,
         calls=calls.calls,
         listed=calls.listed,
         call_source=calls.source,
@@ -104,29 +117,18 @@ def _episode(
         counters=_counters(recorded, trajectory),
         sampling=sampling_evidence(trial.config, calls.sampling, trajectory.agent),
         ending=_ending(trial, recorded, exceptions, trajectory, trace),
-        grade=replace(
-            grade_evidence(
-                at(recorded, "verifier_result"),
-                exceptions,
-                None if is_step else at(recorded, "reward_valid"),
-                readable=trial.result is not None,
-            ),
-            reward_files=read_rewards(files, place.directory("verifier")),
-            tests=read_tests(files, place.directory("verifier")),
-        ),
+        grade=grade,
         trial_grade=trial_grade(trial.result) if is_step else None,
-        times=episode_times(recorded, times, values),
+        times=times,
+        issues=(
+            *calls.unused_issues,
+            *(() if trace is None else trace.issues),
+            *trajectory.issues,
+            *place_issues(trial, place),
+            *values.issues,
+        ),
         slow_reads=trajectory.slow_reads,
     )
-    of_trial.naive |= values.naive
-    issues = (
-        *calls.unused_issues,
-        *(() if trace is None else trace.issues),
-        *trajectory.issues,
-        *place_issues(trial, place),
-        *values.issues,
-    )
-    return replace(found, issues=issues)
 
 
 def _exceptions(
@@ -238,7 +240,13 @@ def _compactions(trajectory: Trajectory) -> tuple[int, ...]:
 
 
 def grade_evidence(
-    verifier_result: Any, raised: Sequence[Exceptional], valid: Any, *, readable: bool
+    verifier_result: Any,
+    raised: Sequence[Exceptional],
+    valid: Any,
+    *,
+    readable: bool,
+    reward_files: RewardFiles = _NO_FILES,
+    tests: TestsReport = _NO_TESTS,
 ) -> GradeEvidence:
     """What a result, or one of its steps, says of its grade; `valid` is its `reward_valid`."""
     rewards, issues = recorded_rewards(verifier_result)
@@ -248,6 +256,8 @@ def grade_evidence(
         exceptions=raised,
         recorded_valid=valid if isinstance(valid, bool) else None,
         readable=readable,
+        reward_files=reward_files,
+        tests=tests,
     )
 
 
