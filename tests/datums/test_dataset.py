@@ -1,5 +1,7 @@
 """Datum shards read back hold what was built."""
 
+import dataclasses
+import typing
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -13,11 +15,12 @@ from hypothesis import strategies as st
 import wmo_distill
 from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.build import record_datums
-from wmo_distill.datums.dataset import iter_datums
+from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.datum import Account, Drop, TrainDatum
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
+from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.manifest import MANIFEST
 from wmo_distill.records import TrialRecord
@@ -76,10 +79,9 @@ def test_values_are_the_columns(dataset: Path, tmp_path: Path) -> None:
     build_datum_shards(dataset, tmp_path / "d")
     row = next(iter(iter_datums(tmp_path / "d")))
     record = next(r for r in iter_records(dataset) if r.episode_id == row.datum.episode_id)
-    assert row.values["reward"] == record.reward
-    assert row.values["attempt"] == record.attempt
-    assert row.values["stop_reason"] == str(record.stop_reason)
-    assert "token_ids" not in row.values
+    assert row.reward == record.reward
+    assert row.attempt == record.attempt
+    assert row.stop_reason == str(record.stop_reason)
 
 
 IDS = st.lists(st.integers(0, 5), max_size=4)
@@ -191,3 +193,15 @@ def test_what_is_no_datum_directory_is_told(dataset: Path, tmp_path: Path) -> No
     )
     with pytest.raises(UsageError, match=r"found 1 .*make the datums again"):
         read_datum_manifest(tmp_path / "d")
+
+
+def test_a_row_has_a_field_for_every_column() -> None:
+    """Typed as the column: an integer column is an int, a nullable one may be None."""
+    kinds = {"string": str, "int32": int, "int64": int, "double": float, "bool": bool}
+    hints = typing.get_type_hints(DatumRow)
+    fields = {*hints} | {field.name for field in dataclasses.fields(TrainDatum)}
+    assert {*DATUM_SCHEMA.names} <= fields
+    for field in DATUM_SCHEMA:
+        if field.name in hints and str(field.type) in kinds:
+            kind = kinds[str(field.type)]
+            assert hints[field.name] == (kind | None if field.nullable else kind), field.name

@@ -100,7 +100,7 @@ def test_a_difference_of_rounding_is_none(tmp_path: Path) -> None:
     build([trials], shards, BuildOptions(declare={"logprob_mode": "raw"}), workers=1)
     build_datum_shards(shards, tmp_path / "d", DatumOptions(advantages=Baseline.GRPO))
     found = list(iter_datums(tmp_path / "d"))
-    rewards = np.array([one.values["reward"] for one in found])
+    rewards = np.array([one.reward for one in found])
     assert len(set(rewards.tolist())) == 2
     assert np.ptp(rewards) <= np.spacing(0.3)
     assert [one.datum.advantages.any() for one in found] == [False] * 4  # type: ignore[union-attr]

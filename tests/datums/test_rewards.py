@@ -136,9 +136,7 @@ def test_exports_carry_the_chosen_reward(
     dataset: Path, tmp_path: Path, target: str, reward: str
 ) -> None:
     build_datum_shards(dataset, tmp_path / "d", DatumOptions(reward=reward))
-    chosen = [
-        row.values["reward"] for row in iter_datums(tmp_path / "d") if row.values["reward_valid"]
-    ]
+    chosen = [row.reward for row in iter_datums(tmp_path / "d") if row.reward_valid]
     summary = export_datums(tmp_path / "d", tmp_path / "x", target)
     assert summary.reward == reward
     found: list[Any] = []
@@ -270,8 +268,8 @@ def test_a_single_step_trial_has_one_reward(tmp_path: Path) -> None:
     for reward in ("step", "trial", "return"):
         build_datum_shards(shards, tmp_path / reward, DatumOptions(reward=reward))
         (row,) = iter_datums(tmp_path / reward)
-        assert row.values["reward"] == row.values["step_reward"] == 0.75
-        assert row.values["trial_reward"] == pytest.approx(0.3)
+        assert row.reward == row.step_reward == 0.75
+        assert row.trial_reward == pytest.approx(0.3)
 
 
 def test_one_predicate_of_what_is_measured(tmp_path: Path) -> None:
@@ -287,9 +285,9 @@ def test_one_predicate_of_what_is_measured(tmp_path: Path) -> None:
     assert rollout_stats(scan(shards)).measured == 3
     assert sum(record.measured for record in iter_records(shards)) == 3
     build_datum_shards(shards, tmp_path / "d", DatumOptions(advantages="centered"))
-    found = [row.values for row in iter_datums(tmp_path / "d")]
-    assert {values["group_measured"] for values in found} == {3}
-    assert sum(values["reward_valid"] for values in found) == 3
+    found = list(iter_datums(tmp_path / "d"))
+    assert {row.group_measured for row in found} == {3}
+    assert sum(row.reward_valid is True for row in found) == 3
     assert export_datums(tmp_path / "d", tmp_path / "x", "verl").exported == 3
     build_datum_shards(shards, tmp_path / "m", DatumOptions(only="measured"))
     assert len(list(iter_datums(tmp_path / "m"))) == 3

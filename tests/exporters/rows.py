@@ -9,7 +9,6 @@ from wmo_distill.datums.datum import TrainDatum
 
 VALUES: dict[str, Any] = {
     "datum_id": "0" * 32,
-    "step_name": None,
     "step_index": None,
     "task_id": "org/task",
     "group_id": "g0",
@@ -37,6 +36,7 @@ VALUES: dict[str, Any] = {
     "top_k": None,
     "logprob_mode": "raw",
     "policy_version": "7",
+    "policy_versions": ["7"],
     "train_step": 7,
     "tokenizer": None,
     "declared": [],
@@ -76,5 +76,4 @@ def datum_row(
         "advantages": np.where(mask, rng.normal(size=mask.size), 0.0) if advantages else None,
     }
     datum = TrainDatum(**{**fields, **(changes or {})})
-    named = {k: getattr(datum, k) for k in ("trial_name", "episode_id", "segment", "ends_chat")}
-    return DatumRow(datum, {**VALUES, **named, "fragment_index": fragment, **values})
+    return DatumRow(datum=datum, **{**VALUES, **values})

@@ -114,7 +114,7 @@ def test_a_dict_of_tensors_for_each_group(written: Any) -> None:
             assert got["loss_mask"][line, :n].tolist() == datum.loss_mask.tolist()
             assert got["attention_mask"][line].tolist() == [True] * n + [False] * (longest - n)
             assert not got["input_ids"][line, n:].any()
-            assert got["rewards"][line].item() == datums[at][0].values["reward"]
+            assert got["rewards"][line].item() == datums[at][0].reward
 
 
 def test_versions_are_left_out_unless_all_have_them(written: Any) -> None:

@@ -55,7 +55,7 @@ def test_counts_balance(datums: Path, tmp_path: Path, name: str) -> None:
     assert summary.datums == len(list(iter_datums(datums)))
     assert summary.datums == summary.exported + sum(summary.refused.values())
     assert len(rows(tmp_path / "x", summary)) == summary.exported > 10
-    unknown = sum(row.values["logprob_mode"] == "unknown" for row in iter_datums(datums))
+    unknown = sum(row.logprob_mode == "unknown" for row in iter_datums(datums))
     wanted = {"logprob_mode_unknown": unknown} if TARGETS[name].purpose == "rl" else {}
     assert summary.refused == wanted
     assumed = export_datums(datums, tmp_path / "x", name, assume_mode=True)
@@ -131,8 +131,8 @@ def test_weights_and_what_is_not_carried(datums: Path, tmp_path: Path) -> None:
         "advantages",
         "weight",
     ]
-    raw = [row for row in iter_datums(tmp_path / "d") if row.values["logprob_mode"] == "raw"]
-    weights = [row.values["weight"] for row in raw]
+    raw = [row for row in iter_datums(tmp_path / "d") if row.logprob_mode == "raw"]
+    weights = [row.weight for row in raw]
     assert max(weights) < 1.0
     summary = export_datums(tmp_path / "d", tmp_path / "x", "tinker", fresh=True)
     assert summary.not_carried == []
@@ -152,7 +152,7 @@ def test_sequences_that_the_teacher_has_not_scored_are_refused(
     datums: Path, tmp_path: Path
 ) -> None:
     cache = ScoreCache(tmp_path / "c")
-    every = {row.values["datum_id"]: row.datum for row in iter_datums(datums)}
+    every = {row.datum_id: row.datum for row in iter_datums(datums)}
     some = list(every.items())[:5]
     cache.add("t", [(name, Score(-np.ones(datum.token_ids.size)), 0) for name, datum in some])
     build_datum_shards(

@@ -77,7 +77,7 @@ def test_reward_that_is_not_measured_is_null() -> None:
 
 
 def test_steps_of_a_trial_are_groups_of_their_own() -> None:
-    assert written(datum_row(step_name="s1"))["extra_fields"]["uid"] == "g0/s1"
+    assert written(datum_row(changes={"step_name": "s1"}))["extra_fields"]["uid"] == "g0/s1"
 
 
 @pytest.fixture

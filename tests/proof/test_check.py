@@ -255,7 +255,7 @@ def test_a_null_in_the_context_costs_nothing(tmp_path: Path) -> None:
     assert (report.verdict, report.sequences, report.faults) == (Verdict.AGREES, 8, {})
     kept = ScoreCache(tmp_path / "kept")
     row = next(iter_datums(place))
-    values = kept.logprobs(row.values["datum_id"], "s")
+    values = kept.logprobs(row.datum_id, "s")
     assert values is not None
     assert np.flatnonzero(np.isnan(values)).tolist() == [0, 1, 2, 3]
     with pytest.raises(DistillError, match="not_finite: position 11"):

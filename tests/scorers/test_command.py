@@ -65,7 +65,7 @@ def test_score_then_datums(place: Path, monkeypatch: pytest.MonkeyPatch) -> None
     )  # fmt: skip
     assert made.exit_code == 0, made.output
     assert re.search(r"datums with its advantages +6\n", made.stdout)
-    assert all(row.values["teacher"] == "big" for row in iter_datums(place / "d2"))
+    assert all(row.teacher == "big" for row in iter_datums(place / "d2"))
 
 
 def test_requests_and_answers(place: Path) -> None:
@@ -155,7 +155,7 @@ def test_what_was_rescored_is_kept(place: Path) -> None:
     kept = ScoreCache(place / "kept")
     assert kept.teachers() == {"step-7": 6}
     for row in iter_datums(place / "d"):
-        values = kept.logprobs(row.values["datum_id"], "step-7")
+        values = kept.logprobs(row.datum_id, "step-7")
         assert values is not None
         ids = row.datum.token_ids.tolist()
         assert values[1:].tolist() == STUDENT.logprobs(ids)[1:].tolist()

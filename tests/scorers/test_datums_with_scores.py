@@ -38,8 +38,7 @@ def cache(shards: Path) -> ScoreCache:
     cache = ScoreCache(shards.parent / "cache")
     rows = list(iter_datums(shards.parent / "plain"))
     scores = [
-        (row.values["datum_id"], Score(TEACHER.logprobs(row.datum.token_ids.tolist())), 0)
-        for row in rows
+        (row.datum_id, Score(TEACHER.logprobs(row.datum.token_ids.tolist())), 0) for row in rows
     ]
     cache.add("t", scores[:3])
     cache.add("t", scores[4:])
@@ -80,13 +79,13 @@ def test_the_shards_hold_what_the_library_gives(
     assert len(rows) == len(plain) == len(wanted) + 1
     assert rows[3].datum.advantages is None
     assert rows[3].datum.teacher_logprobs is None
-    assert rows[3].values["teacher"] is None
+    assert rows[3].teacher is None
     scored = rows[:3] + rows[4:]
     for row, one in zip(scored, wanted, strict=True):
         assert row.datum.advantages is not None
         assert one.advantages is not None
         assert row.datum.advantages.tolist() == pytest.approx(one.advantages.tolist(), abs=1e-12)
-        assert row.values["teacher"] == "t"
+        assert row.teacher == "t"
         told = TEACHER.logprobs(row.datum.token_ids.tolist())
         assert row.datum.teacher_logprobs is not None
         assert np.array_equal(row.datum.teacher_logprobs, told, equal_nan=True)
@@ -205,7 +204,7 @@ def test_rows_of_the_same_ids_with_other_masks(shards: Path, tmp_path: Path) -> 
     )
     dataset(tmp_path / "s", [first, second])
     build_datum_shards(tmp_path / "s", tmp_path / "d")
-    assert len({row.values["datum_id"] for row in iter_datums(tmp_path / "d")}) == 1
+    assert len({row.datum_id for row in iter_datums(tmp_path / "d")}) == 1
     kept = ScoreCache(tmp_path / "c")
     assert score_datums(tmp_path / "d", kept, Gaps([7]), "t").scored == 1
     made = built(tmp_path / "s", tmp_path / "out", kept, DatumOptions(teacher="t"))

@@ -62,7 +62,7 @@ def test_there_and_back_in_any_order(datums: Path, tmp_path: Path, top_k: int) -
     summary = read_answers(datums, cache, "t", write(tmp_path / "a", found), top_k=top_k)
     assert (summary.scored, summary.requests, summary.faults) == (8, 8, {})
     for row in iter_datums(datums):
-        score = cache.get(row.values["datum_id"], "t")
+        score = cache.get(row.datum_id, "t")
         assert score is not None
         expected = TEACHER.logprobs(row.datum.token_ids.tolist())
         assert np.array_equal(score.logprobs, expected, equal_nan=True)
@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_counted_and_not_taken(datums: Path, tmp_path: Path
     assert summary.repeated == 1
     assert summary.requests == summary.scored + summary.repeated + sum(summary.faults.values())
     assert summary.first_found[ScoreFault.CONTRADICTED].startswith("line 7")
-    kept = {row.values["datum_id"] for row in iter_datums(datums)}
+    kept = {row.datum_id for row in iter_datums(datums)}
     assert {n for n in kept if cache.has(n, "t")} == {a["datum_id"], h["datum_id"]}
 
 

@@ -29,7 +29,7 @@ MAKERS: dict[str, Callable[[Endpoint], Scorer]] = {
 
 
 def distinct(datums: Path) -> dict[str, Ids]:
-    return {row.values["datum_id"]: row.datum.token_ids for row in iter_datums(datums)}
+    return {row.datum_id: row.datum.token_ids for row in iter_datums(datums)}
 
 
 def all_equal(cache: ScoreCache, datums: Path) -> bool:

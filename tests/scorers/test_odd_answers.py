@@ -138,7 +138,7 @@ SERVED: dict[str, tuple[Callable[[Any], Any], ScoreFault]] = {
 @pytest.mark.parametrize("name", SERVED)
 def test_one_odd_answer_costs_one_sequence(datums: Path, tmp_path: Path, name: str) -> None:
     change, fault = SERVED[name]
-    rows = {row.values["datum_id"]: row.datum.token_ids.tolist() for row in iter_datums(datums)}
+    rows = {row.datum_id: row.datum.token_ids.tolist() for row in iter_datums(datums)}
     victim = max(rows.values(), key=len)
     values = [None, *TEACHER.logprobs(victim)[1:].tolist()]
     asked = {"prompt_logprobs": 4}

@@ -1,7 +1,7 @@
 """Datum shards read back: sequences, each with the other columns of its row."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,53 @@ from wmo_distill.shards.part import read_part
 
 _APART = (*PER_TOKEN, "call_starts", "call_lengths", "finish_reasons", "versions", "routed_experts")
 _PLAIN = tuple(name for name in DATUM_SCHEMA.names if name not in _APART)
+_OF_DATUM = tuple(
+    f.name for f in fields(TrainDatum) if f.name in _PLAIN and f.name != "break_cause"
+)
+_OF_ROW = tuple(name for name in _PLAIN if name not in _OF_DATUM and name != "break_cause")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DatumRow:
-    """One row of datum shards: the sequence, and the other columns by name."""
+    """One row of datum shards: the sequence, and the columns that are not of it.
+
+    Their meanings are those of `DATUM_COLUMNS`.
+    """
 
     datum: TrainDatum
-    values: Mapping[str, Any]
+    datum_id: str
+    step_index: int | None
+    task_id: str | None
+    group_id: str
+    group_expected: int | None
+    attempt: int | None
+    job: str | None
+    agent_name: str | None
+    model_name: str | None
+    n_fragments: int
+    reward: float | None
+    reward_valid: bool | None
+    passed: bool | None
+    step_reward: float | None
+    trial_reward: float | None
+    group_size: int | None
+    group_measured: int | None
+    group_mean: float | None
+    group_std: float | None
+    stop_reason: str
+    completion: str
+    weight: float
+    teacher: str | None
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    logprob_mode: str
+    policy_version: str | None
+    policy_versions: list[str]
+    train_step: int | None
+    tokenizer: str | None
+    declared: list[str]
+    sampling: str | None
 
 
 def iter_datums(datums: Path | str) -> Iterator[DatumRow]:
@@ -55,16 +94,10 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:
     runs = batch.column("versions").to_pylist()
     experts = batch.column("routed_experts").to_pylist()
     for at in range(batch.num_rows):
-        values = {name: column[at] for name, column in plain.items()}
         mask, logprobs = lists["loss_mask"][at], lists["sampled_logprobs"][at]
-        cause = values["break_cause"]
+        cause = plain["break_cause"][at]
         yield DatumRow(
-            TrainDatum(
-                trial_name=values["trial_name"],
-                step_name=values["step_name"],
-                episode_id=values["episode_id"],
-                segment=values["segment"],
-                fragment_index=values["fragment_index"],
+            datum=TrainDatum(
                 token_ids=lists["token_ids"][at],
                 loss_mask=mask,
                 sampled_logprobs=np.where(mask, logprobs, 0.0),
@@ -72,15 +105,14 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:
                 call_lengths=tuple(lengths[at]),
                 finish_reasons=tuple(reasons[at]),
                 versions=None if runs[at] is None else runs_of(runs[at]),
-                ends_chat=values["ends_chat"],
                 break_cause=None if cause is None else word_of(BreakCause, cause),
-                break_position=values["break_position"],
                 advantages=lists["advantages"][at],
                 teacher_logprobs=lists["teacher_logprobs"][at],
                 rescored_logprobs=lists["rescored_logprobs"][at],
                 routed_experts=None if experts[at] is None else unpacked(experts[at]),
+                **{name: plain[name][at] for name in _OF_DATUM},
             ),
-            values,
+            **{name: plain[name][at] for name in _OF_ROW},
         )
 
 

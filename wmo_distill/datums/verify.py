@@ -111,9 +111,9 @@ def _batch_breaches(
         if key in seen.keys:
             yield at, "each episode_id, segment and fragment_index once", str(key)
         seen.keys.add(key)
-        stated = seen.stated.setdefault(row.datum.episode_id, row.values["n_fragments"])
-        if stated != row.values["n_fragments"]:
-            yield at, f"n_fragments {stated} as in its other rows", str(row.values["n_fragments"])
+        stated = seen.stated.setdefault(row.datum.episode_id, row.n_fragments)
+        if stated != row.n_fragments:
+            yield at, f"n_fragments {stated} as in its other rows", str(row.n_fragments)
         for expected, found in _row_breaches(row, options):
             yield at, expected, found
 
@@ -134,12 +134,12 @@ def _rows_where(found: pa.BooleanArray) -> list[int]:
 
 
 def _row_breaches(row: DatumRow, options: DatumOptions) -> Iterator[tuple[str, str]]:
-    datum, values = row.datum, row.values
+    datum = row.datum
     n, mask = datum.token_ids.size, datum.loss_mask
     if n and datum.token_ids.min() < 0:
         yield "token ids of 0 and more", str(datum.token_ids.min())
-    if datum_id(datum) != values["datum_id"]:
-        yield f"datum_id {datum_id(datum)}, the digest of its token ids", values["datum_id"]
+    if datum_id(datum) != row.datum_id:
+        yield f"datum_id {datum_id(datum)}, the digest of its token ids", row.datum_id
     sampled = _sampled(datum.call_starts, datum.call_lengths, n)
     if sampled is None:
         runs = f"{datum.call_starts}, {datum.call_lengths}"
@@ -162,8 +162,8 @@ def _row_breaches(row: DatumRow, options: DatumOptions) -> Iterator[tuple[str, s
         yield "an advantage at each token", f"{np.isnan(datum.advantages).sum()} without"
     yield from _call_breaches(datum, options)
     yield from _reward_breaches(row, options)
-    if not (np.isfinite(values["weight"]) and values["weight"] >= 0):
-        yield "a finite weight of 0 or more", str(values["weight"])
+    if not (np.isfinite(row.weight) and row.weight >= 0):
+        yield "a finite weight of 0 or more", str(row.weight)
     if options.max_datum_tokens is not None and n > options.max_datum_tokens:
         yield f"at most {options.max_datum_tokens} tokens", str(n)
 
@@ -182,16 +182,15 @@ def _call_breaches(datum: TrainDatum, options: DatumOptions) -> Iterator[tuple[s
 
 def _reward_breaches(row: DatumRow, options: DatumOptions) -> Iterator[tuple[str, str]]:
     """The reward is the chosen one, and only a measured one gives advantages."""
-    values = row.values
-    whole = options.reward is RewardOf.STEP or values["step_index"] is None
+    whole = options.reward is RewardOf.STEP or row.step_index is None
     name = "step_reward" if whole else "trial_reward"
-    if (whole or options.reward is RewardOf.TRIAL) and values["reward"] != values[name]:
-        yield f"reward {values[name]}, the {name}", str(values["reward"])
+    if (whole or options.reward is RewardOf.TRIAL) and row.reward != getattr(row, name):
+        yield f"reward {getattr(row, name)}, the {name}", str(row.reward)
     if options.teacher is None and row.datum.advantages is not None:
         if options.advantages is Baseline.NONE:
             yield "no advantages", "some"
-        elif not is_measured(values["reward"], values["reward_valid"]):
-            yield "advantages of measured rewards alone", f"reward {values['reward']}, not valid"
+        elif not is_measured(row.reward, row.reward_valid):
+            yield "advantages of measured rewards alone", f"reward {row.reward}, not valid"
 
 
 def _sampled(

@@ -55,11 +55,11 @@ def supervised_row(row: DatumRow, place: Place) -> Row:
 
 def _versions(row: DatumRow) -> NDArray[np.int32] | None:
     """The train step of the weights that sampled, else their version if it is a whole number."""
-    if row.datum.versions is not None and row.values["train_step"] is None:
+    if row.datum.versions is not None and row.train_step is None:
         return _runs(row)
-    version = row.values["train_step"]
+    version = row.train_step
     if version is None:
-        version = step_of(row.values["policy_version"])
+        version = step_of(row.policy_version)
     if version is None or not 0 <= version <= _LARGEST:
         return None
     return np.where(trained(row), version, NO_VERSION).astype(np.int32)

@@ -135,7 +135,7 @@ def _sequence_arrays(rows: Sequence[DatumRow]) -> Arrays:
     rewards = [measured_reward(row) for row in rows]
     return {
         "sequence_lengths": np.array([row.datum.token_ids.size for row in rows], np.int64),
-        "weight": np.array([row.values["weight"] for row in rows], np.float32),
+        "weight": np.array([row.weight for row in rows], np.float32),
         "reward": np.array([np.nan if x is None else x for x in rewards], np.float32),
         "reward_mask": np.array([x is not None for x in rewards]),
         "segment": np.array([row.datum.segment for row in rows], np.int64),

@@ -24,7 +24,6 @@ NO_ROUTE = -1
 
 def datum_spec_row(row: DatumRow, place: Place) -> Row:
     """The fields of `DatumSpec`, with `total_reward` and `truncated` as its rollouts add them."""
-    values = row.values
     return {
         "message_log": _messages(row),
         # Of the prompt alone, as in the batches of NeMo-RL's rollouts: GRPO groups by the
@@ -32,15 +31,15 @@ def datum_spec_row(row: DatumRow, place: Place) -> Row:
         "length": prompt_tokens(row),
         "extra_env_info": {
             "episode_id": row.datum.episode_id,
-            "group_id": values["group_id"],
+            "group_id": row.group_id,
             "episode_step": place.step,
             "episode_last": place.last,
             "episode_sequences": place.sequences,
         },
-        "loss_multiplier": values["weight"],
+        "loss_multiplier": row.weight,
         # The prompt's place in the data set, which its rollouts share.
         "idx": place.group,
-        "task_name": values["task_id"] or "default",
+        "task_name": row.task_id or "default",
         "total_reward": measured_reward(row),
         "truncated": cut_off(row),
     }

@@ -16,19 +16,19 @@ def training_sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
     That is the sampling temperature for log-probabilities taken after it, 1 for raw ones.
     """
     datum = row.datum
-    processed = row.values["logprob_mode"] == "processed"
-    temperature = row.values["temperature"] if processed else 1.0
+    processed = row.logprob_mode == "processed"
+    temperature = row.temperature if processed else 1.0
     sample = {
         "token_ids": datum.token_ids,
         "mask": trained(row),
         # off the mask nothing reads them
         "logprobs": np.where(datum.loss_mask, datum.sampled_logprobs, 0.0),
         "temperatures": np.full(datum.token_ids.size, temperature),
-        "env_name": row.values["job"] or "harbor",
+        "env_name": row.job or "harbor",
         "advantages": datum.advantages,
     }
-    if row.values["weight"] != 1.0:
-        sample["rl_weights"] = np.where(datum.loss_mask, row.values["weight"], 0.0)
+    if row.weight != 1.0:
+        sample["rl_weights"] = np.where(datum.loss_mask, row.weight, 0.0)
     if datum.teacher_logprobs is not None:
         sample["ref_logprobs"] = np.nan_to_num(datum.teacher_logprobs, nan=0.0)
     if datum.routed_experts is not None:

@@ -127,7 +127,7 @@ def placed(
         # The main chat comes last: what an episode ends with is its end.
         taken.sort(key=lambda row: row.datum.segment == 0)
         for step, row in enumerate(taken):
-            key = row.values["group_id"], row.values["step_name"]
+            key = row.group_id, row.datum.step_name
             group = groups.setdefault(key, len(groups))
             counts.sums["exported"] += 1
             counts.offered |= offered(row)

@@ -33,7 +33,7 @@ _STATUS = {
 
 def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
     """As `Sample.to_dict` has it; the response begins with the first sampled run."""
-    datum, values = row.datum, row.values
+    datum = row.datum
     start = prompt_tokens(row)
     response = slice(start, None)
     fields: dict[str, Any] = {
@@ -53,10 +53,10 @@ def sample(row: DatumRow, place: Place) -> Mapping[str, Any]:
             "episode_id": datum.episode_id,
             "segment": datum.segment,
             "fragment_index": datum.fragment_index,
-            "task_id": values["task_id"],
-            "attempt": values["attempt"],
-            "stop_reason": values["stop_reason"],
-            "weight": values["weight"],
+            "task_id": row.task_id,
+            "attempt": row.attempt,
+            "stop_reason": row.stop_reason,
+            "weight": row.weight,
         },
     }
     if datum.teacher_logprobs is not None:
@@ -74,7 +74,7 @@ def _status(row: DatumRow) -> str:
         return "truncated"
     if end is SequenceEnd.ABORTED:
         return "aborted"
-    return _STATUS.get(row.values["stop_reason"], "failed") if row.datum.ends_chat else "completed"
+    return _STATUS.get(row.stop_reason, "failed") if row.datum.ends_chat else "completed"
 
 
 def save_rollout(rows: Iterable[Mapping[str, Any]], file: Path | str, rollout_id: int) -> int:

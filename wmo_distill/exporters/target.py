@@ -112,7 +112,7 @@ class Target:
                 return Refusal.NO_LOGPROBS
             if (datum.sampled_logprobs[datum.loss_mask] <= IMPLAUSIBLE_LOGPROB).any():
                 return Refusal.LOGPROB_IMPLAUSIBLE
-            if row.values["logprob_mode"] == "unknown" and not assume_mode:
+            if row.logprob_mode == "unknown" and not assume_mode:
                 return Refusal.LOGPROB_MODE_UNKNOWN
         if self.needs_advantages and datum.advantages is None:
             return Refusal.NO_ADVANTAGES
@@ -120,8 +120,8 @@ class Target:
             return Refusal.NO_REWARD
         if taught and "teacher_logprobs" in self.carries and datum.teacher_logprobs is None:
             return Refusal.NOT_SCORED
-        processed = row.values["logprob_mode"] == "processed"
-        if self.needs_temperature and processed and not row.values["temperature"]:
+        processed = row.logprob_mode == "processed"
+        if self.needs_temperature and processed and not row.temperature:
             return Refusal.TEMPERATURE_UNKNOWN
         return None
 
@@ -135,7 +135,7 @@ def offered(row: DatumRow) -> set[str]:
             ("advantages", datum.advantages is not None),
             ("teacher_logprobs", datum.teacher_logprobs is not None),
             ("rescored_logprobs", datum.rescored_logprobs is not None),
-            ("weight", row.values["weight"] != 1.0),
+            ("weight", row.weight != 1.0),
             ("routed_experts", datum.routed_experts is not None),
         )
         if there
@@ -161,14 +161,16 @@ def trained(row: DatumRow) -> NDArray[np.bool_]:
 
 def measured_reward(row: DatumRow) -> float | None:
     """The chosen reward where it is measured."""
-    reward = row.values["reward"]
-    return float(reward) if is_measured(reward, row.values["reward_valid"]) else None
+    reward = row.reward
+    if reward is None or not is_measured(reward, row.reward_valid):
+        return None
+    return float(reward)
 
 
 def group_name(row: DatumRow) -> str:
     """What the episodes to compare with each other share."""
-    step = row.values["step_name"]
-    return str(row.values["group_id"]) + (f"/{step}" if step else "")
+    step = row.datum.step_name
+    return str(row.group_id) + (f"/{step}" if step else "")
 
 
 def sequence_end(row: DatumRow) -> SequenceEnd:
@@ -182,7 +184,7 @@ def sequence_end(row: DatumRow) -> SequenceEnd:
     reason = datum.finish_reasons[-1] if datum.finish_reasons else None
     if reason is None:
         limits = (StopReason.OUTPUT_TRUNCATED, StopReason.CONTEXT_OVERFLOW)
-        cut = datum.ends_chat and row.values["stop_reason"] in limits
+        cut = datum.ends_chat and row.stop_reason in limits
         return SequenceEnd.CUT if cut else SequenceEnd.FINISHED
     if cut_at_cap(reason):
         return SequenceEnd.CUT
@@ -196,7 +198,7 @@ def cut_off(row: DatumRow) -> bool:
 
 def versions_of(row: DatumRow) -> list[str]:
     """The policy versions that sampled a sequence, each once, in the order of their use."""
-    version = row.values["policy_version"]
+    version = row.policy_version
     if row.datum.versions is None:
         return [] if version is None else [version]
     return list(dict.fromkeys(version for version, _ in row.datum.versions))
@@ -204,7 +206,7 @@ def versions_of(row: DatumRow) -> list[str]:
 
 def steps_of(row: DatumRow) -> tuple[int | None, int | None]:
     """The train steps of the oldest and newest weights that sampled; None where not known."""
-    step = row.values["train_step"]
+    step = row.train_step
     if step is not None:
         return step, step
     steps = [step_of(version) for version in versions_of(row)]

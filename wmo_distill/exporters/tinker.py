@@ -13,12 +13,12 @@ from wmo_distill.exporters.target import Place, Target
 
 def advantage_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
     """For `importance_sampling` and `ppo`: masking is the advantage of 0, the weight is in it."""
-    return _datum(row.datum, advantage_inputs(row.datum, row.values["weight"]))
+    return _datum(row.datum, advantage_inputs(row.datum, row.weight))
 
 
 def cross_entropy_row(row: DatumRow, place: Place) -> Mapping[str, Any]:
     """For `cross_entropy`."""
-    return _datum(row.datum, cross_entropy_inputs(row.datum, row.values["weight"]))
+    return _datum(row.datum, cross_entropy_inputs(row.datum, row.weight))
 
 
 def advantage_inputs(datum: TrainDatum, weight: float = 1.0) -> dict[str, NDArray[Any]]:

@@ -219,7 +219,7 @@ class _Asking:
                     version=versions.index(version_name(row)) if version_name(row) else -1,
                 )
                 if parts is not None:
-                    parts.add(row.values["datum_id"], answer)
+                    parts.add(row.datum_id, answer)
             done += 1
             if self.progress is not None:
                 self.progress(done, len(chosen))

@@ -2,9 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -193,7 +192,7 @@ def claim_of(rows: Sequence[DatumRow]) -> Claim:
 
     An unknown temperature counts as 1, an unknown mode as raw.
     """
-    claims = {_claim(row.values) for row in rows}
+    claims = {_claim(row) for row in rows}
     if len(claims) > 1:
         raise UsageError(
             f"datums: expected one way of sampling, found {len(claims)} "
@@ -204,9 +203,9 @@ def claim_of(rows: Sequence[DatumRow]) -> Claim:
     return claim
 
 
-def _claim(values: Mapping[str, Any]) -> Claim:
-    stated = json.loads(values["sampling"]) if values["sampling"] else {}
-    temperature, top_k, top_p = values["temperature"], values["top_k"], values["top_p"]
+def _claim(row: DatumRow) -> Claim:
+    stated = json.loads(row.sampling) if row.sampling else {}
+    temperature, top_k, top_p = row.temperature, row.top_k, row.top_p
     min_p = stated.get("min_p")
     if not isinstance(min_p, (int, float)) or not 0.0 < min_p <= 1.0:
         min_p = None
@@ -217,7 +216,7 @@ def _claim(values: Mapping[str, Any]) -> Claim:
     ]
     others += [name for name in _CONSTRAINING if stated.get(name)]
     if temperature is not None and temperature < 1e-5:  # greedy, as vLLM takes it
-        return Claim(SamplingParams(top_k=1), values["logprob_mode"], others=tuple(others))
+        return Claim(SamplingParams(top_k=1), row.logprob_mode, others=tuple(others))
     return Claim(
         SamplingParams(
             temperature=1.0 if temperature is None else temperature,
@@ -225,7 +224,7 @@ def _claim(values: Mapping[str, Any]) -> Claim:
             top_p=top_p if top_p is not None and 0.0 < top_p < 1.0 else None,
             min_p=min_p,
         ),
-        values["logprob_mode"],
+        row.logprob_mode,
         temperature_stated=temperature is not None,
         others=tuple(others),
     )

@@ -53,7 +53,7 @@ def read_answers(
     """
     masks: dict[str, Needed] = {}
     for row in iter_datums(datums):
-        masks.setdefault(row.values["datum_id"], row.datum.loss_mask.copy())
+        masks.setdefault(row.datum_id, row.datum.loss_mask.copy())
     before = sum(cache.has(name, teacher, top_k, mask) for name, mask in masks.items())
     found: dict[str, Score] = {}
     contradicted: set[str] = set()

@@ -207,7 +207,7 @@ class Missing:
         seen: set[str] = set()
         had: set[str] = set()
         for row in iter_datums(self._datums):
-            name = row.values["datum_id"]
+            name = row.datum_id
             if name in seen or row.datum.token_ids.size < 2:
                 continue
             needed = row.datum.loss_mask

@@ -15,7 +15,7 @@ def episode_names(rows: list[DatumRow]) -> list[str]:
 
 
 def episode_name(row: DatumRow) -> str:
-    return str(row.values["episode_id"])
+    return str(row.datum.episode_id)
 
 
 def version_names(rows: list[DatumRow]) -> list[str]:
@@ -25,7 +25,7 @@ def version_names(rows: list[DatumRow]) -> list[str]:
 
 def version_name(row: DatumRow) -> str:
     """The row's policy version and training step, empty where neither is recorded."""
-    version, step = row.values["policy_version"], row.values["train_step"]
+    version, step = row.policy_version, row.train_step
     parts = [] if version is None else [str(version)]
     parts += [] if step is None else [f"step {step}"]
     return ", ".join(parts)
@@ -59,4 +59,4 @@ def _own(row: DatumRow) -> DatumRow:
         teacher_logprobs=None,
         routed_experts=None,
     )
-    return DatumRow(own, row.values)
+    return replace(row, datum=own)
