@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wmo_distill.files import TrialFiles, plain_text
@@ -21,7 +21,7 @@ from wmo_distill.sources.evidence import (
 from wmo_distill.sources.nemo_gym.capture import Capture, read_capture
 from wmo_distill.sources.nemo_gym.rollout import Rollout, read_rollout
 from wmo_distill.sources.recorded import Call
-from wmo_distill.sources.values import INT32, Values, group_id
+from wmo_distill.sources.values import INT64, Values, group_id
 from wmo_distill.tokenjson.rows import same_ids
 
 # What Gym calls a rollout that has no id of its own: task, rollout, attempt.
@@ -110,7 +110,7 @@ def _identity(
     task, attempt = (made[1], int(made[2])) if made else (None, None)
     agent = model = None
     if row is not None:
-        index = values.integer(row.value.get("_ng_task_index"), INT32)
+        index = values.integer(row.value.get("_ng_task_index"), INT64)
         task = task if index is None else str(index)
         number = values.integer(row.value.get("_ng_rollout_index"))
         attempt = attempt if number is None else number
@@ -132,38 +132,56 @@ def _identity(
 
 
 def _tokens(row: Rollout | None, capture: Capture | None) -> _Tokens:
-    """The capture's calls where it holds any, and they are those of the row; else the row's."""
-    issues = () if capture is None else capture.issues
+    """The capture's calls unless the row holds more, or others; then the row's."""
+    if capture is None:
+        return _Tokens() if row is None else _handed_over(row)
     if row is None:
-        return _Tokens() if capture is None else _captured(capture, Completeness.SILENT, 0)
-    if capture is not None and (capture.calls or not row.calls):
-        if not _contradicts(row.calls, capture.calls):
-            return _captured(capture, row.declared, row.n_calls)
-        issues = (*issues, Issue.CAPTURE_CONFLICT)
+        return _captured(capture, Completeness.SILENT, 0)
+    if _contradicts(row.calls, capture.calls):
+        tokens = _handed_over(row)
+        return replace(tokens, issues=(*tokens.issues, Issue.CAPTURE_CONFLICT))
+    if len(capture.calls) >= len(row.calls) and not (capture.retired and not capture.calls):
+        return _captured(capture, row.declared, row.n_calls)
+    tokens = _handed_over(row)
+    incomplete = capture.declared is Completeness.INCOMPLETE
+    return replace(
+        tokens,
+        declared=Completeness.INCOMPLETE if incomplete else tokens.declared,
+        issues=(*tokens.issues, *capture.issues),
+    )
+
+
+def _handed_over(row: Rollout) -> _Tokens:
+    """The calls of a row; one that was rebuilt holds one chain of those that it counts."""
     dropped = max(0, row.n_calls - len(row.calls))
-    declared = row.declared
-    if capture is not None and Issue.CAPTURE_CONFLICT not in issues and not capture.retired:
-        declared = _worse(declared, capture.declared)
     return _Tokens(
         calls=row.calls,
         source=SpanSource.RESULT,
         unreadable=dropped,
-        declared=declared,
-        issues=(*issues, *[Issue.DROPPED_BY_RECORDER] * dropped),
+        declared=row.declared,
+        issues=(Issue.DROPPED_BY_RECORDER,) * dropped,
     )
 
 
 def _captured(capture: Capture, of_row: Completeness, n_calls: int) -> _Tokens:
     """The calls of a capture; a row was rebuilt from `n_calls` of them."""
-    more = n_calls - len(capture.calls) - capture.unreadable - capture.lost
-    lost = capture.lost + max(0, more)
+    held = len({call.key or number for number, call in enumerate(capture.calls)})
+    missing = max(0, n_calls - held - capture.unreadable - capture.lost)
+    beyond = max(0, held - n_calls) if n_calls else 0
+    declared = _worse(capture.declared, of_row)
+    if capture.retired and not capture.calls:
+        declared = of_row  # what was handed over is elsewhere
     return _Tokens(
         calls=capture.calls,
         source=SpanSource.CAPTURE,
         unreadable=capture.unreadable,
-        lost=lost,
-        declared=Completeness.INCOMPLETE if more > 0 else _worse(capture.declared, of_row),
-        issues=(*capture.issues, *[Issue.RECORD_UNREADABLE] * capture.unreadable),
+        lost=capture.lost + missing,
+        declared=Completeness.INCOMPLETE if missing or beyond else declared,
+        issues=(
+            *capture.issues,
+            *[Issue.RECORD_UNREADABLE] * capture.unreadable,
+            *[Issue.CALLS_BEYOND_TURNS] * beyond,
+        ),
     )
 
 

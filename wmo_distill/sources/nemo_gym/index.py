@@ -8,7 +8,7 @@ from typing import IO, cast
 
 from wmo_distill.files import Absent, TrialFiles
 
-HEAD_BYTES = 1 << 16
+END_BYTES = 1 << 16
 _SIGN = re.compile(rb'"(responses_create_params|_ng_(task|rollout)_index|_ng_rollout_id)"\s*:')
 _WHOLE = re.compile(rb"\s*:\s*(\d{1,18})\s*[,}]")
 _TEXT = re.compile(rb'\s*:\s*"([A-Za-z0-9][A-Za-z0-9._-]{0,254})"\s*[,}]')
@@ -33,9 +33,11 @@ class RowPlace:
 
 
 def is_rollouts_file(files: TrialFiles, name: str) -> bool:
-    """Whether the first bytes of a file look like rows of Gym, damaged or not."""
-    head = files.read(name, HEAD_BYTES)
-    return not isinstance(head, Absent) and _SIGN.search(head) is not None
+    """Whether the first or last bytes of a file look like rows of Gym, damaged or not."""
+    state = files.stat(name)
+    ends = {0} if state is None else {0, max(0, state.st_size - END_BYTES)}
+    found = [read_part(files, name, start, END_BYTES) for start in sorted(ends)]
+    return any(part is not None and _SIGN.search(part) for part in found)
 
 
 def rows_of(files: TrialFiles, name: str) -> tuple[RowPlace, ...]:
@@ -74,8 +76,8 @@ def lines_of(opened: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
             number += 1
 
 
-def read_line(files: TrialFiles, name: str, start: int, size: int) -> bytes | None:
-    """The bytes of one line, None where they cannot be read."""
+def read_part(files: TrialFiles, name: str, start: int, size: int) -> bytes | None:
+    """Some bytes of a file, such as a line; None where they cannot be read."""
     opened = files.open(name)
     if isinstance(opened, Absent):
         return None

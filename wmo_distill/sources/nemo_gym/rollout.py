@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wmo_distill.files import TrialFiles
+from wmo_distill.files import TrialFiles, plain_text
 from wmo_distill.records import Completeness, StopReason
-from wmo_distill.sources.nemo_gym.index import read_line
+from wmo_distill.sources.nemo_gym.index import read_part
 from wmo_distill.sources.nemo_gym.lines import NAMES, Line, read_object
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import at
@@ -105,7 +105,7 @@ def read_rollout(
     files: TrialFiles, name: str, start: int, size: int, *, extra: bool
 ) -> Rollout | None:
     """The row at an offset of a file, None where it cannot be read."""
-    data = read_line(files, name, start, size)
+    data = read_part(files, name, start, size)
     line = None if data is None else read_object(data)
     return None if line is None else Rollout(line.value, tuple(_calls(line, extra)))
 
@@ -127,5 +127,5 @@ def _calls(line: Line, extra: bool) -> Iterator[Call]:
             line.completion(item),
             line.logprobs(item),
             line.experts(item) if extra else None,
-            reason if is_last and isinstance(reason, str) else None,
+            plain_text(reason) if is_last and isinstance(reason, str) else None,
         )
