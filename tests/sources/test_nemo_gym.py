@@ -205,6 +205,23 @@ def test_a_capture_in_a_directory_beside_its_rows(bank: Path) -> None:
     assert record.artifact_dir == "lost/results/rollouts.jsonl#0-0"
 
 
+def test_a_capture_two_levels_below_its_rows(bank: Path) -> None:
+    run = bank / "lost"
+    (run / "node").mkdir()
+    (run / "token_capture").rename(run / "node/token_capture")
+    record = only(run)
+    assert (record.reward, record.trial_id) == (1.0, "lost/node/token_capture#0-0")
+
+
+def test_a_capture_belongs_to_the_nearest_rows(bank: Path) -> None:
+    (bank / "rollouts.jsonl").write_bytes((bank / "lost/rollouts.jsonl").read_bytes())
+    records = [r for trial in read(bank).values() for r in trial.records]
+    joined = {r.artifact_dir: r for r in records}
+    assert joined["bank/lost/rollouts.jsonl#0-0"].span_source is SpanSource.CAPTURE
+    assert joined["bank/rollouts.jsonl#0-0"].span_source is SpanSource.RESULT
+    assert len(records) == sum(len(expected(run)) for run in RUNS) + 1
+
+
 def test_two_captures_equally_near_are_joined_with_no_row(bank: Path) -> None:
     run = bank / "lost"
     shutil.copytree(run / "token_capture", run / "other")

@@ -90,6 +90,8 @@ class Runs:
 
     _visited: set[str] = field(default_factory=set)
     _known: dict[str, Directory] = field(default_factory=dict)
+    _above: dict[str, tuple[Directory, ...]] = field(default_factory=dict)
+    _captures: dict[str, dict[str, Directory | None]] = field(default_factory=dict)
 
     def visit(self, folder: Folder) -> Directory:
         """A directory of the search; all that is above it below a PATH was visited before."""
@@ -105,8 +107,14 @@ class Runs:
         """The directory whose row a capture belongs to."""
         return next((near for near in self.above(place) if rollout in near.by_rollout), None)
 
-    def above(self, place: Directory) -> Iterator[Directory]:
+    def above(self, place: Directory) -> tuple[Directory, ...]:
         """Where the rollouts file of a capture may be, the nearest first."""
+        found = self._above.get(place.relative)
+        if found is None:
+            found = self._above[place.relative] = tuple(self._look_above(place))
+        return found
+
+    def _look_above(self, place: Directory) -> Iterator[Directory]:
         yield place
         parent = self._parent(place)
         if parent is None:
@@ -126,15 +134,22 @@ class Runs:
         """The directory with the capture that belongs to the row of this id."""
         if place.by_rollout.get(rollout) is None:
             return None
+        found = self._captures.get(place.relative)
+        if found is None:
+            found = self._captures[place.relative] = self._captures_of(place)
+        return found.get(rollout)
+
+    def _captures_of(self, place: Directory) -> dict[str, Directory | None]:
+        """The nearest capture of each row; None where two are equally near."""
+        nearest: dict[str, Directory | None] = {}
         for level in self._levels(place):
-            found = [
-                near
-                for near in level
-                if rollout in near.captures and self.owner(near, rollout) is place
-            ]
-            if found:
-                return found[0] if len(found) == 1 else None
-        return None
+            found: dict[str, Directory | None] = {}
+            for near in level:
+                for rollout in near.captures & place.by_rollout.keys():
+                    if self.owner(near, rollout) is place:
+                        found[rollout] = None if rollout in found else near
+            nearest = found | nearest
+        return nearest
 
     def _levels(self, place: Directory) -> Iterator[list[Directory]]:
         yield [place]
@@ -164,7 +179,8 @@ class Runs:
     def _parent(self, place: Directory) -> Directory | None:
         """The directory above, None where that is outside the PATHs."""
         above = str(PurePosixPath(place.relative).parent)
-        if place.relative in ("", ".") or above not in self._visited:
+        inside = above in self._visited or above in self._known
+        if place.relative in ("", ".") or not inside:
             return None
         return self._at(place.path.parent, above)
 
