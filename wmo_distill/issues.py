@@ -111,6 +111,24 @@ class Issue(StrEnum):
         "a call that counters, turns or tokens prove is recorded nowhere",
         True,
     )
+    RECORD_UNREADABLE = (
+        "record_unreadable",
+        "a record of a call that is torn, altered, no JSON or of an unknown version was dropped",
+        True,
+    )
+    DROPPED_BY_RECORDER = (
+        "dropped_by_recorder",
+        "a call that the recorder counted and left out of what it handed over",
+        True,
+    )
+    CAPTURE_INCOMPLETE = (
+        "capture_incomplete",
+        "the recorder says that calls are missing, or masked the rollout",
+    )
+    CAPTURE_CONFLICT = (
+        "capture_conflict",
+        "a capture holds none of the answers of its rollout: the rollout's own were used",
+    )
     CALL_FAILED = "call_failed", "a recorded call that got no answer was dropped", True
     DUPLICATE = "duplicate", "a call recorded again, key and content alike, was dropped", True
     CALL_CONFLICT = "call_conflict", "two calls with one key and other contents: both kept"

@@ -15,6 +15,7 @@ form raises `NotFlat`, and the document takes the ordinary path.
 import re
 import secrets
 from dataclasses import dataclass, field
+from functools import cache
 from typing import IO, NamedTuple
 
 from wmo_distill.tokenjson.extras import PATIENCE, Written, pass_extra, written
@@ -36,12 +37,26 @@ from wmo_distill.tokenjson.rows import (
 )
 from wmo_distill.tokenjson.window import WINDOW, Block, Remembered, Window
 
-_KEY = re.compile(rb'"(prompt_token_ids|completion_token_ids|logprobs)"([ \t\r\n]*:[ \t\r\n]*\[)?')
-_KEY_OR_EXTRA = re.compile(_KEY.pattern.replace(b"|logprobs", b"|logprobs|extra"))
 _NEXT_ROW = re.compile(rb"[ \t\r\n]*(?:(,)[ \t\r\n]*\[|\])")
-_LONGEST_KEY = len(b'"completion_token_ids"')
 
 Row = IdRow | LogprobRow
+
+
+class ListNames(NamedTuple):
+    """The keys of the three token lists in a format."""
+
+    prompt: str = "prompt_token_ids"
+    completion: str = "completion_token_ids"
+    logprobs: str = "logprobs"
+
+
+HARBOR_NAMES = ListNames()
+
+
+@cache
+def _key(names: tuple[str, ...]) -> re.Pattern[bytes]:
+    """A key with its quotes, and the colon and bracket behind it where they follow."""
+    return re.compile(rb'"(%b)"([ \t\r\n]*:[ \t\r\n]*\[)?' % "|".join(names).encode())
 
 
 class CutList(NamedTuple):
@@ -80,6 +95,7 @@ class Scanner:
     remembered: Remembered
     numbers: bool = True
     extra: bool | None = None
+    names: ListNames = HARBOR_NAMES
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     """How every placeholder begins: no document holds it by chance."""
     extras: dict[str, Written] = field(default_factory=dict)
@@ -106,9 +122,10 @@ class Scanner:
     def _next_list(self, pieces: list[bytes]) -> str | None:
         """Pass to just behind the bracket that opens the next list, keeping what comes before."""
         window = self.window
+        longest = max(map(len, self.names)) + 2
         while True:
             looks = self.extra is not None and self.patience > 0
-            search = (_KEY_OR_EXTRA if looks else _KEY).search
+            search = _key((*self.names, "extra") if looks else self.names).search
             data, pos = window.data, window.pos
             found = search(data, pos, window.end)
             if found:
@@ -127,7 +144,7 @@ class Scanner:
                     return key
                 continue
             # A key may cross the edge of the window.
-            safe = max(pos, window.end - _LONGEST_KEY)
+            safe = max(pos, window.end - longest)
             pieces.append(data[pos:safe])
             window.pos = safe
             if not window.refill():
@@ -188,14 +205,14 @@ class Scanner:
 
     def _row(self, key: str) -> Row:
         """A flat list whose opening bracket is taken."""
-        if key == "prompt_token_ids":
+        if key == self.names.prompt:
             return self._prompt()
         text = self.window.until(b"]")
         if text is None:
             raise NotFlat
         if not self.numbers:
             return self._leave_unread(key, text)
-        if key == "logprobs":
+        if key == self.names.logprobs:
             return read_logprobs(text)
         ids = read_ids(text)
         return DAMAGED_IDS if ids is None else IdRow(0, ids)
@@ -215,7 +232,7 @@ class Scanner:
         text = (head + text).rstrip(WHITE)
         if shared and not self.numbers:
             known.replace_tail(cut, text, shared)
-            return self._leave_unread("prompt_token_ids", b"0" + text)
+            return self._leave_unread(self.names.prompt, b"0" + text)
         ids = read_ids_after(text) if shared else read_ids(text)
         if ids is None:
             # Where a damaged list ends another way than it began, nothing may share with it.
@@ -230,7 +247,7 @@ class Scanner:
         return row
 
     def _leave_unread(self, key: str, text: bytes) -> Row:
-        logprobs = key == "logprobs"
+        logprobs = key == self.names.logprobs
         (self.unproved_logprobs if logprobs else self.unproved_ids).append(text)
         self.unproved_size += len(text)
         if self.unproved_size >= WINDOW:
@@ -256,7 +273,12 @@ _spare: list[tuple[Block, Remembered]] = []  # fresh memory costs more than read
 
 
 def scan(
-    file: IO[bytes], window: int = WINDOW, *, numbers: bool = True, extra: bool | None = None
+    file: IO[bytes],
+    window: int = WINDOW,
+    *,
+    numbers: bool = True,
+    extra: bool | None = None,
+    names: ListNames = HARBOR_NAMES,
 ) -> Skeleton:
     """The skeleton of a document and what was cut out; NotFlat for the ordinary path."""
     block, remembered = _spare.pop() if _spare else (Block(window), Remembered())
@@ -264,6 +286,6 @@ def scan(
         block = Block(window)
     remembered.clear()
     try:
-        return Scanner(Window(file, block), remembered, numbers, extra).skeleton()
+        return Scanner(Window(file, block), remembered, numbers, extra, names).skeleton()
     finally:
         _spare.append((block, remembered))

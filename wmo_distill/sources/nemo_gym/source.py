@@ -1,0 +1,119 @@
+"""Rollouts of NeMo Gym: captures and rows of rollouts files, each rollout one trial."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wmo_distill.files import FilesState, TrialFiles, path_text
+from wmo_distill.options import BuildOptions
+from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
+from wmo_distill.sources.evidence import Evidence
+from wmo_distill.sources.nemo_gym.episode import Place, read_episode
+from wmo_distill.sources.nemo_gym.index import RowPlace
+from wmo_distill.sources.nemo_gym.joining import CAPTURE_FILES, Directory, Runs
+
+_FAILURES = re.compile(r"_failures$")
+
+
+@dataclass(slots=True)
+class NemoGym:
+    """`*.tokens.*` and rollouts files; what belongs together is one trial."""
+
+    _runs: Runs = field(default_factory=Runs)
+
+    @property
+    def kind(self) -> str:
+        return "nemo_gym"
+
+    def find(self, folder: Folder) -> Here:
+        place = self._runs.visit(folder)
+        if not place.holds_any:
+            return Here(closed=True) if place.closed else NOTHING
+        trials = [*self._rows(place), *self._captures(place)]
+        return Here(tuple(trials), closed=place.closed)
+
+    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+        place = found.locator
+        assert isinstance(place, Place)
+        size = newest = 0
+        for name in _files(place):
+            file = TrialFiles(place.base).stat(name)
+            if file is None or (openable and not os.access(place.base / name, os.R_OK)):
+                continue
+            size += file.st_size
+            newest = max(newest, file.st_mtime_ns)
+        return FilesState(size, newest)
+
+    def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
+        assert isinstance(found.locator, Place)
+        return [read_episode(found, found.locator, extra=options.extra)]
+
+    def _rows(self, place: Directory) -> Iterator[FoundTrial]:
+        """A trial for each line of the rollouts files, with the capture that belongs to it."""
+        seen: set[str] = set()
+        for row in place.rows:
+            rollout = row.rollout
+            capture = None
+            if rollout is not None and place.by_rollout.get(rollout) is row:
+                capture = self._runs.capture(place, rollout)
+            name = rollout or f"@{row.number}"
+            path = f"{place.relative}/{path_text(row.file)}#{name}"
+            # Gym's ids hold no "@".
+            path = f"{path}@{row.number}" if path in seen else path
+            seen.add(path)
+            yield self._found(place, path, name, row, capture)
+
+    def _captures(self, place: Directory) -> Iterator[FoundTrial]:
+        """A trial for each capture that belongs to no row."""
+        for rollout in sorted(place.captures):
+            owner = self._runs.owner(place, rollout)
+            if owner is None or self._runs.capture(owner, rollout) is not place:
+                path = f"{place.relative}#{rollout}"
+                yield self._found(place, path, rollout, None, place)
+
+    def _found(
+        self,
+        place: Directory,
+        path: str,
+        rollout: str,
+        row: RowPlace | None,
+        capture: Directory | None,
+    ) -> FoundTrial:
+        base = Path(os.path.commonpath([place.path, (capture or place).path]))
+        run = place if row else self._runs.run(place)
+        scope = run.relative
+        if row is not None:
+            scope = f"{scope}/{path_text(_FAILURES.sub('', Path(row.file).stem))}"
+        # The same before and after the row is there.
+        trial_id = path if capture is None else f"{capture.relative}#{rollout}"
+        return FoundTrial(
+            source=self.kind,
+            root=place.path if row is None else place.path / row.file,
+            path=path,
+            trial_id=trial_id,
+            trial_name=rollout,
+            locator=Place(
+                base=base,
+                rollout=rollout,
+                trial_id=trial_id,
+                scope=scope,
+                job=path_text(run.path.name) or None,
+                row=None if row is None else _below(base, place.path / row.file),
+                start=0 if row is None else row.start,
+                size=0 if row is None else row.size,
+                capture=None if capture is None else _below(base, capture.path / rollout),
+            ),
+        )
+
+
+def _files(place: Place) -> Iterator[str]:
+    if place.row is not None:
+        yield place.row
+    if place.capture is not None:
+        yield from (place.capture + suffix for suffix in CAPTURE_FILES)
+
+
+def _below(base: Path, path: Path) -> str:
+    return path.relative_to(base).as_posix()
