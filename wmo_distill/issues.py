@@ -113,6 +113,11 @@ class Issue(StrEnum):
     )
     CALL_FAILED = "call_failed", "a recorded call that got no answer was dropped", True
     DUPLICATE = "duplicate", "a call recorded again, key and content alike, was dropped", True
+    DROPPED_BY_RECORDER = (
+        "dropped_by_recorder",
+        "a call that the recorder counted and left out of its file",
+        True,
+    )
     CALL_CONFLICT = "call_conflict", "two calls with one key and other contents: both kept"
     SUPERSEDED = (
         "superseded",

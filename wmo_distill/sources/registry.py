@@ -5,8 +5,9 @@ from pathlib import Path
 
 from wmo_distill.sources.base import FoundTrial, Source
 from wmo_distill.sources.harbor.source import Harbor
+from wmo_distill.sources.openenv.source import OpenEnv
 
-SOURCES: dict[str, Callable[[], Source]] = {"harbor": Harbor}
+SOURCES: dict[str, Callable[[], Source]] = {"harbor": Harbor, "openenv": OpenEnv}
 
 
 def new_sources() -> tuple[Source, ...]:
