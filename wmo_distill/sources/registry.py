@@ -3,11 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from wmo_distill.sources.agentlightning.source import AgentLightning
 from wmo_distill.sources.base import FoundTrial, Source
 from wmo_distill.sources.harbor.source import Harbor
 from wmo_distill.sources.openenv.source import OpenEnv
 
-SOURCES: dict[str, Callable[[], Source]] = {"harbor": Harbor, "openenv": OpenEnv}
+SOURCES: dict[str, Callable[[], Source]] = {
+    "harbor": Harbor,
+    "openenv": OpenEnv,
+    "agentlightning": AgentLightning,
+}
 
 
 def new_sources() -> tuple[Source, ...]:

@@ -7,7 +7,7 @@ A document holds the ids of a path through the calls once, as a sequence, and a 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wmo_distill.arrays import NO_IDS, Ids
@@ -42,6 +42,8 @@ class Recorded:
     asked: Mapping[str, object] = field(default_factory=dict)
     left_out: int = 0
     """Calls that the recorder knows and whose ids it did not write."""
+    missed: bool = False
+    """Whether one of those is no retry that led nowhere."""
 
 
 @dataclass(slots=True)
@@ -62,12 +64,13 @@ def of_document(document: Mapping[str, Any]) -> Recorded:
     """Every call whose ids the document holds, in order of arrival."""
     paths = _Paths.of(document.get("sequences"))
     turns: list[_Turn] = []
-    left_out = 0
+    left_out, missed = 0, False
     for turn in _ordered(document.get("turns")):
         node = turn.get("node_id")
         node = node if isinstance(node, str) else None
         if node not in paths.role:
             left_out += 1
+            missed |= turn.get("discarded") is not True
             continue
         prompt, completion = paths.ids(node, turn)
         turns.append(
@@ -82,7 +85,7 @@ def of_document(document: Mapping[str, Any]) -> Recorded:
                 False if turn.get("discarded") is True else None,
             )
         )
-    return _recorded(turns, document, left_out)
+    return replace(_recorded(turns, document, left_out), missed=missed)
 
 
 def of_result(result: Mapping[str, Any]) -> Recorded:
@@ -111,7 +114,7 @@ def of_result(result: Mapping[str, Any]) -> Recorded:
 
 
 def of_entries(answer: Mapping[str, Any]) -> Recorded:
-    """The calls that the recorder holds for fit to train; a gap in their indices is one that is not."""
+    """The calls that the recorder holds fit to train; a gap in their indices is another call."""
     turns = []
     last = -1
     for entry in _objects(answer.get("entries")):
@@ -169,8 +172,8 @@ class _Paths:
     def ids(self, node: str, turn: Mapping[str, Any]) -> tuple[IdRow, IdRow]:
         """(prompt, completion) of a call."""
         ids = self.sequence[node]
-        n_prompt, n_sampled = turn.get("n_prompt"), turn.get("n_sampled")
-        if ids is None or not (_is_count(n_prompt) and _is_count(n_sampled)):
+        n_prompt, n_sampled = _count(turn.get("n_prompt")), _count(turn.get("n_sampled"))
+        if ids is None or n_prompt is None or n_sampled is None:
             return DAMAGED_IDS, DAMAGED_IDS
         end = n_prompt + n_sampled
         if end > ids.size or any(path.size != end for path in self.last.get(node, ())):
@@ -226,9 +229,9 @@ def _recorded(turns: Sequence[_Turn], whole: Mapping[str, Any], left_out: int) -
 
 def _held_against(mask: Any, prompt: IdRow, completion: IdRow) -> tuple[IdRow, IdRow]:
     """Both are damaged where the mask over them has another length."""
-    if isinstance(mask, list) and prompt.delta is not None and completion.delta is not None:
-        if len(mask) != prompt.size + completion.size:
-            return DAMAGED_IDS, DAMAGED_IDS
+    read = prompt.delta is not None and completion.delta is not None
+    if read and isinstance(mask, list) and len(mask) != prompt.size + completion.size:
+        return DAMAGED_IDS, DAMAGED_IDS
     return prompt, completion
 
 
@@ -249,14 +252,14 @@ def _logprobs(value: Any, completion: IdRow) -> LogprobRow:
 def _ordered(turns: Any) -> list[Mapping[str, Any]]:
     """By index of arrival; the order of the list where one is missing or there twice."""
     found = list(_objects(turns))
-    indices = [turn.get("index") for turn in found]
-    if all(_is_count(index) for index in indices) and len(set(indices)) == len(indices):
+    indices = [index for turn in found if (index := _count(turn.get("index"))) is not None]
+    if len(set(indices)) == len(found):
         found.sort(key=lambda turn: int(turn["index"]))
     return found
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None
 
 
 def _objects(values: Any) -> Iterator[Mapping[str, Any]]:

@@ -52,13 +52,13 @@ def read_session(found: FoundTrial, job: str, pieces: Sequence[Piece]) -> Eviden
     about = {**_mapping(document.get("metadata")), **run, **graded}
     recorded = recorded or Recorded()
     findings = [*_findings(document.get("validation")), *_findings(graded.get("findings"))]
-    evidence = Evidence(
+    return Evidence(
         identity=_identity(found, job, about, values),
         calls=recorded.calls,
         call_source=SpanSource.CAPTURE,
         lineages=recorded.lineages,
         unreadable_calls=recorded.left_out,
-        counters=_counters(document, graded),
+        counters=_counters(document, graded, recorded.missed),
         sampling=SamplingEvidence(in_calls=recorded.sampling, asked=recorded.asked),
         ending=_ending(about, document, findings, bool(recorded.calls)),
         grade=_grade(result),
@@ -69,7 +69,6 @@ def read_session(found: FoundTrial, job: str, pieces: Sequence[Piece]) -> Eviden
             *values.issues,
         ),
     )
-    return evidence
 
 
 def _identity(found: FoundTrial, job: str, about: Mapping[str, Any], values: Values) -> Identity:
@@ -91,14 +90,14 @@ def _identity(found: FoundTrial, job: str, about: Mapping[str, Any], values: Val
     )
 
 
-def _counters(document: Mapping[str, Any], result: Mapping[str, Any]) -> CallCounters:
+def _counters(document: Mapping[str, Any], result: Mapping[str, Any], missed: bool) -> CallCounters:
     """A finding says that a response came and could not be recorded: a call is lost somewhere."""
     findings = max(
         (_findings(document.get("validation")), _findings(result.get("findings"))),
         key=_failed,
     )
     lost = _failed(findings)
-    declared = Completeness.INCOMPLETE if lost else Completeness.SILENT
+    declared = Completeness.INCOMPLETE if lost or missed else Completeness.SILENT
     return CallCounters(declared=declared, lost=lost)
 
 
