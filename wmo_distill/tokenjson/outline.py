@@ -70,7 +70,7 @@ def read_between(files: TrialFiles, relative: str, start: int, end: int) -> byte
 
 def _elements(file: IO[bytes], most: int | None) -> Iterator[Element]:
     stack: list[bytes] = []
-    keys: list[str] = ["", ""]
+    keys: list[str | None] = [None, None]
     base: int | None = None
     element: Element | None = None
     at = 0
@@ -104,7 +104,7 @@ def _elements(file: IO[bytes], most: int | None) -> Iterator[Element]:
 
 
 def _note(
-    element: Element, token: re.Match[bytes], depth: int, keys: list[str], in_object: bool
+    element: Element, token: re.Match[bytes], depth: int, keys: list[str | None], in_object: bool
 ) -> None:
     if depth > 2 or not in_object:
         return
@@ -112,12 +112,14 @@ def _note(
     known = len(text) <= _LONGEST_TEXT and b"\\" not in text
     word = text.decode("utf-8", "replace") if known else None
     if token["colon"] is not None:
-        keys[depth - 1] = word or ""
-        if depth == 1 and word and len(element.texts) < _MOST_KEYS:
+        keys[depth - 1] = word
+        if depth == 1 and word is not None and len(element.texts) < _MOST_KEYS:
             element.texts.setdefault(word, None)
         return
-    name = keys[0] if depth == 1 else f"{keys[0]}.{keys[1]}"
-    if word is not None and (name in element.texts or len(element.texts) < _MOST_KEYS):
+    if word is None or None in keys[:depth]:
+        return
+    name = ".".join(key for key in keys[:depth] if key is not None)
+    if name in element.texts or len(element.texts) < _MOST_KEYS:
         element.texts[name] = word
 
 

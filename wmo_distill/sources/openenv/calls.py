@@ -62,17 +62,18 @@ class _Turn:
 
 def of_document(document: Mapping[str, Any]) -> Recorded:
     """Every call whose ids the document holds, in order of arrival."""
-    paths = _Paths.of(document.get("sequences"))
+    found = _ordered(document.get("turns"))
+    paths = _Paths.of(document.get("sequences"), found)
     turns: list[_Turn] = []
     left_out, missed = 0, False
-    for turn in _ordered(document.get("turns")):
+    for turn in found:
         node = turn.get("node_id")
         node = node if isinstance(node, str) else None
         if node not in paths.role:
             left_out += 1
             missed |= turn.get("discarded") is not True
             continue
-        prompt, completion = paths.ids(node, turn)
+        prompt, completion = paths.ids(node)
         turns.append(
             _Turn(
                 prompt,
@@ -144,17 +145,21 @@ class _Paths:
     sequence: dict[str, Ids | None] = field(default_factory=dict)
     """The ids of a path that holds the node, None where they are damaged."""
     role: dict[str, str] = field(default_factory=dict)
-    last: dict[str, list[Ids]] = field(default_factory=dict)
-    """The paths that end with a node: it has to end where they do."""
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """How many ids each call was given, and how many it sampled."""
     roots: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sequences: Any) -> "_Paths":
+    def of(cls, sequences: Any, turns: Sequence[Mapping[str, Any]]) -> "_Paths":
         paths = cls()
+        for turn in turns:
+            sizes = _count(turn.get("n_prompt")), _count(turn.get("n_sampled"))
+            if isinstance(turn.get("node_id"), str) and None not in sizes:
+                paths.sizes[turn["node_id"]] = (sizes[0] or 0, sizes[1] or 0)
         for sequence in _objects(sequences):
-            ids = whole_row(id_row(sequence.get("input_ids")))
             nodes = sequence.get("node_ids")
             names = [n for n in nodes if isinstance(n, str)] if isinstance(nodes, list) else []
+            ids = paths.sound(names, whole_row(id_row(sequence.get("input_ids"))))
             role = sequence.get("role")
             role = role if isinstance(role, str) else _MAIN
             for name in names:
@@ -162,25 +167,30 @@ class _Paths:
                     paths.sequence[name] = ids
                 if paths.role.get(name) != _MAIN:
                     paths.role[name] = role
-            if names and ids is not None:
-                paths.last.setdefault(names[-1], []).append(ids)
             root = sequence.get("root_id")
             if isinstance(root, str) and paths.roots.get(root) != _MAIN:
                 paths.roots[root] = role
         return paths
 
-    def ids(self, node: str, turn: Mapping[str, Any]) -> tuple[IdRow, IdRow]:
+    def sound(self, names: Sequence[str], ids: Ids | None) -> Ids | None:
+        """The ids of a path if its calls follow each other and end with it, else None."""
+        end = 0
+        for name in names:
+            n_prompt, n_sampled = self.sizes.get(name, (-1, 0))
+            if n_prompt < end:
+                return None
+            end = n_prompt + n_sampled
+        return ids if ids is not None and ids.size == end else None
+
+    def ids(self, node: str) -> tuple[IdRow, IdRow]:
         """(prompt, completion) of a call."""
         ids = self.sequence[node]
-        n_prompt, n_sampled = _count(turn.get("n_prompt")), _count(turn.get("n_sampled"))
-        if ids is None or n_prompt is None or n_sampled is None:
+        if ids is None:
             return DAMAGED_IDS, DAMAGED_IDS
-        end = n_prompt + n_sampled
-        if end > ids.size or any(path.size != end for path in self.last.get(node, ())):
-            return DAMAGED_IDS, DAMAGED_IDS
-        if not end:
+        n_prompt, n_sampled = self.sizes[node]
+        if not n_prompt + n_sampled:
             return IdRow(0, NO_IDS), MISSING_IDS
-        return IdRow(0, ids[:n_prompt]), IdRow(0, ids[n_prompt:end])
+        return IdRow(0, ids[:n_prompt]), IdRow(0, ids[n_prompt : n_prompt + n_sampled])
 
     def lineage(self, node: str, root: Any) -> str | None:
         """The chat of an auxiliary call; the agent's are told apart by their tokens."""
