@@ -107,6 +107,8 @@ class EndingEvidence:
 
     stated: StopReason | None = None
     """The ending by the format's own words; None leaves it to what follows."""
+    otherwise: StopReason | None = None
+    """The same, where no exception decides it."""
     completion: Completion | None = None
     """As stated; None leaves it to the steps."""
     readable: bool = True
@@ -208,7 +210,7 @@ class Evidence:
     call_issues: tuple[Issue, ...] = ()
     """What is odd about the record of `calls` as a whole."""
     lineages: Mapping[str, SegmentInfo] = field(default_factory=dict)
-    """The declared chats by name, the main one first."""
+    """The declared chats by name, the main one first; calls without a name are it if none is."""
     unreadable_calls: int = 0
     """Calls found and not to be read; `issues` holds a code for each."""
     counters: CallCounters = CallCounters()

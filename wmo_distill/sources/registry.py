@@ -3,11 +3,18 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from wmo_distill.sources.agentlightning.source import AgentLightning
 from wmo_distill.sources.base import FoundTrial, Source
 from wmo_distill.sources.harbor.source import Harbor
 from wmo_distill.sources.nemo_gym.source import NemoGym
+from wmo_distill.sources.openenv.source import OpenEnv
 
-SOURCES: dict[str, Callable[[], Source]] = {"harbor": Harbor, "nemo_gym": NemoGym}
+SOURCES: dict[str, Callable[[], Source]] = {
+    "harbor": Harbor,
+    "nemo_gym": NemoGym,
+    "openenv": OpenEnv,
+    "agentlightning": AgentLightning,
+}
 
 
 def new_sources() -> tuple[Source, ...]:

@@ -83,7 +83,7 @@ def read_sink(sinks: TrialFiles, relative: str | None, *, extra: bool = True) ->
     if order != list(range(len(values))):
         issues.append(Issue.SINK_OUT_OF_ORDER)
     ordered: list[dict[str, Any]] = [values[i] for i in order]
-    sampling = _sampling(ordered)
+    sampling = distinct_sampling(ordered)
     varying = {name for name, found in sampling.items() if len(found) > 1}
     calls = _calls(ordered, extra, varying)
     return Sink(SinkState.READ, calls, len(lines), tuple(issues), sampling)
@@ -141,7 +141,7 @@ def _calls(
                 None if reason is None else plain_text(reason),
                 at=_time_of(extra),
                 versions=_version(value, varying),
-                sampling=_own_sampling(value, varying),
+                sampling=own_sampling(value, varying),
             )
         )
     return tuple(calls)
@@ -155,7 +155,7 @@ def _version(value: Mapping[str, Any], varying: AbstractSet[str]) -> tuple[tuple
     return ((plain_text(str(version)), 0),) if isinstance(version, str | int) else None
 
 
-def _own_sampling(value: Mapping[str, Any], varying: AbstractSet[str]) -> str | None:
+def own_sampling(value: Mapping[str, Any], varying: AbstractSet[str]) -> str | None:
     """What of the line's sampling differs from other lines', as JSON."""
     own = {
         name: value[name]
@@ -180,7 +180,7 @@ def recorded_extra(value: Mapping[str, Any]) -> dict[str, Any]:
     return extra if nested is None else {**extra, "extra": nested}
 
 
-def _sampling(values: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+def distinct_sampling(values: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
     """The distinct sampling values of the lines, in order; null and NaN record nothing."""
     distinct: dict[str, dict[Any, Any]] = {}
     for value in values:

@@ -33,6 +33,8 @@ def stop_reason(evidence: EndingEvidence) -> Ending:
     raised = _raised(evidence.exception, completion)
     if evidence.readable and raised is not None:
         return Ending(raised, completion)
+    if evidence.otherwise is not None:
+        return Ending(evidence.otherwise, completion)
     if completion is Completion.CONFIRMED:
         return Ending(StopReason.SUBMITTED, completion, _miscounted(evidence))
     reason, issues = _unconfirmed(evidence)
@@ -43,7 +45,7 @@ def reference_stop_reason(evidence: EndingEvidence) -> str | None:
     """The word that the reference's published rules give."""
     if evidence.trace is not None:
         return evidence.trace.reference_word
-    if not evidence.readable or evidence.stated is not None:
+    if not evidence.readable or evidence.stated or evidence.otherwise:
         return None
     if evidence.exception is not None and evidence.exception.type is not None:
         known = {"AgentTimeoutError": "budget", "ContextLengthExceededError": "provider_error"}

@@ -66,7 +66,7 @@ class _Chat:
 
     def _parts(self, found: Lineage) -> "list[_Chat]":
         """The first chat keeps the calls without a span, which no lineage names."""
-        main = {self.kept[i] for i in found.chats[0]} | set(range(len(self.placed.calls)))
+        main = set(range(len(self.placed.calls)))
         main -= {self.kept[i] for part in (*found.chats[1:], found.superseded) for i in part}
         parts = [_Chat(self.info, self._of(sorted(main), self.placed.issues), self.declared)]
         for part in found.chats[1:]:
@@ -142,7 +142,9 @@ def _recorded_chats(evidence: Evidence, salvage: bool) -> list[_Chat]:
     if not salvage and (_torn_or_unordered(evidence.call_issues) or any(map(_faulty, calls))):
         dropped = (*issues, *[Issue.CALL_NOT_SALVAGED] * len(calls))
         return [_Chat(SegmentInfo(), Placed(issues=dropped, found=n))]
-    by_name: dict[str | None, list[Call]] = {name: [] for name in evidence.lineages}
+    declared = {info.kind for info in evidence.lineages.values()}
+    by_name: dict[str | None, list[Call]] = {} if SegmentKind.MAIN in declared else {None: []}
+    by_name |= {name: [] for name in evidence.lineages}
     for call in calls:
         name = call.lineage if call.lineage in by_name else None
         by_name.setdefault(name, []).append(call)

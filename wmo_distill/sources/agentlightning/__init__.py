@@ -1,0 +1,1 @@
+"""Rollouts of Agent Lightning, from saved answers of its API."""

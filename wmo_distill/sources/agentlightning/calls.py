@@ -1,0 +1,114 @@
+"""Events to calls of the model: a `model_request` holds what was asked and what was answered."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wmo_distill.files import plain_text
+from wmo_distill.predicates import finish_reason_of
+from wmo_distill.sources.evidence import SamplingEvidence
+from wmo_distill.sources.recorded import Call, CallStatus
+from wmo_distill.sources.sink import distinct_sampling, own_sampling
+from wmo_distill.sources.values import moment
+from wmo_distill.tokenjson.extras import json_text
+from wmo_distill.tokenjson.rows import (
+    DAMAGED_LOGPROBS,
+    IdRow,
+    LogprobRow,
+    id_row,
+    logprob_row,
+    shared_rows,
+)
+
+_TEXTS = frozenset(("messages", "prompt", "tools", "functions"))
+_TOKEN_ID = "token_id:"
+_Event = Mapping[str, Any]
+
+
+def calls_of(
+    events: Sequence[_Event], lineage: str | None, extra: bool
+) -> tuple[list[Call], SamplingEvidence]:
+    """The calls of one attempt in order of their events, one for each answer that was asked for."""
+    calls: list[Call] = []
+    sampling: list[Mapping[str, Any]] = []
+    for event in events:
+        about = mapping(event.get("data"))
+        for call in _answers(event, about, extra):
+            calls.append(call._replace(call_index=len(calls), lineage=lineage))
+            sampling.append(_sampling(about))
+    prompts = shared_rows([call.prompt for call in calls])
+    distinct = distinct_sampling(sampling)
+    varying = {name for name, values in distinct.items() if len(values) > 1}
+    calls = [
+        call._replace(prompt=prompt, sampling=own_sampling(asked, varying))
+        for call, prompt, asked in zip(calls, prompts, sampling, strict=True)
+    ]
+    asked = sampling[0] if sampling and all(one == sampling[0] for one in sampling) else {}
+    return calls, SamplingEvidence(in_calls=distinct, asked=asked)
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _answers(event: _Event, about: Mapping[str, Any], extra: bool) -> Iterator[Call]:
+    response = mapping(about.get("response"))
+    choices = response.get("choices")
+    found = [mapping(choice) for choice in choices] if isinstance(choices, list) else []
+    status = about.get("http_status")
+    failed = about.get("status") == "error" or (type(status) is int and status >= 400)
+    key = response.get("id")
+    version = about.get("model_version", mapping(about.get("server")).get("version"))
+    experts = about.get("routed_experts")
+    for number, choice in enumerate(found or [{}]):
+        prompt, completion = _ids(about, response, choice)
+        reason = finish_reason_of(choice.get("finish_reason", about.get("finish_reason")))
+        yield Call(
+            0,
+            prompt,
+            completion,
+            _logprobs(about, choice, completion),
+            json_text({"routed_experts": experts}) if extra and experts is not None else None,
+            None if reason is None else plain_text(reason),
+            key=f"{key}/{number}" if isinstance(key, str) and key else None,
+            at=moment(event.get("timestamp")),
+            versions=((str(version), 0),) if type(version) is int else None,
+            status=CallStatus.FAILED if failed else CallStatus.OK,
+        )
+
+
+def _ids(
+    about: Mapping[str, Any], response: Mapping[str, Any], choice: Mapping[str, Any]
+) -> tuple[IdRow, IdRow]:
+    """(prompt, completion); an answer in the form `triplet` holds them itself."""
+    prompt = response.get("prompt_token_ids") or choice.get("prompt_token_ids")
+    return (
+        id_row(prompt or about.get("prompt_token_ids")),
+        id_row(choice.get("token_ids", about.get("response_token_ids"))),
+    )
+
+
+def _logprobs(about: Mapping[str, Any], choice: Mapping[str, Any], ids: IdRow) -> LogprobRow:
+    """One for each sampled id; damaged where the tokens beside them are others than sampled."""
+    recorded = choice.get("logprobs")
+    if recorded is None:
+        return logprob_row(about.get("response_log_probs"))
+    content = mapping(recorded).get("content")
+    if not isinstance(content, list):
+        return logprob_row(mapping(recorded).get("token_logprobs"))
+    if not all(isinstance(one, dict) for one in content):
+        return DAMAGED_LOGPROBS
+    tokens = [one.get("token") for one in content]
+    if ids.delta is not None and len(tokens) == ids.delta.size:
+        for token, sampled in zip(tokens, ids.delta.tolist(), strict=True):
+            named = isinstance(token, str) and token.startswith(_TOKEN_ID)
+            if named and token != f"{_TOKEN_ID}{sampled}":
+                return DAMAGED_LOGPROBS
+    return logprob_row([one.get("logprob") for one in content])
+
+
+def _sampling(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was asked for, as the gateway sent it; the version is the trainer's step."""
+    asked = {**mapping(about.get("request")), **mapping(about.get("adjusted_params"))}
+    version = about.get("model_version")
+    step = {"train_step": version} if type(version) is int else {}
+    return {**{k: v for k, v in asked.items() if k not in _TEXTS}, **step}

@@ -1,0 +1,88 @@
+"""Which files of a directory hold sessions of OpenEnv, told by their first keys."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from wmo_distill.files import TrialFiles, parse_json
+from wmo_distill.sources.base import Folder
+from wmo_distill.tokenjson.outline import Element, outline, read_between
+
+_HEAD = 65536
+_ENDINGS = (".json", ".jsonl")
+
+
+class Kind(StrEnum):
+    """What an object is, in the order of what its tokens are worth."""
+
+    DOCUMENT = "document"
+    """The answer of `/sessions/{id}/rollout`: every call of a session."""
+    RESULT = "result"
+    """A rollout of `openenv harbor`: the agent's calls, and how it was graded."""
+    RUN = "run"
+    """A file of the UI's runs: a result, and when it ran."""
+    ENTRIES = "entries"
+    """The answer of `/sessions/{id}/trace_entries`: the agent's calls that can train."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One object of a file that speaks of a session."""
+
+    kind: Kind
+    name: str
+    start: int
+    end: int
+    session: str | None
+    """As recorded; None where none is, or the object is cut off before it."""
+    label: str | None = None
+    """The trial's or the run's own name."""
+
+
+_SIGNS: tuple[tuple[Kind, frozenset[str]], ...] = (
+    (Kind.ENTRIES, frozenset(("session_id", "entries"))),
+    (Kind.RESULT, frozenset(("session_id", "trial_name", "harness"))),
+    (Kind.RESULT, frozenset(("agent_log_tail", "atif", "budget_stop_count"))),
+    (Kind.RUN, frozenset(("id", "status", "harness", "sandbox"))),
+    (Kind.DOCUMENT, frozenset(("session_id", "turns", "budget_stop_count"))),
+    (Kind.DOCUMENT, frozenset(("session_id", "turns", "sequences"))),
+    (Kind.DOCUMENT, frozenset(("budget_stop_count", "capture_level", "sequences"))),
+)
+
+
+def pieces_in(folder: Folder) -> list[Piece]:
+    """What the files of a directory hold of sessions, in order of name and place."""
+    files = TrialFiles(folder.path)
+    names = sorted(name for name in folder.files if name.endswith(_ENDINGS))
+    return [piece for name in names for piece in _pieces(files, name)]
+
+
+def value_of(files: TrialFiles, piece: Piece) -> dict[str, object] | None:
+    """The object of a piece, None where it cannot be read or is another session's by now."""
+    data = read_between(files, piece.name, piece.start, piece.end)
+    value = parse_json(data) if isinstance(data, bytes) else None
+    if not isinstance(value, dict):
+        return None
+    inner = value.get("result") if piece.kind is Kind.RUN else value
+    session = inner.get("session_id") if isinstance(inner, dict) else None
+    return value if piece.session is None or session == piece.session else None
+
+
+def _pieces(files: TrialFiles, name: str) -> Iterator[Piece]:
+    head = outline(files, name, _HEAD)
+    if not head or _kind(head[0]) is None:
+        return
+    whole = head if head[0].whole and len(head) == 1 else outline(files, name)
+    for element in whole:
+        kind = _kind(element)
+        if kind is None:
+            continue
+        inner = "result." if kind is Kind.RUN else ""
+        label = element.text("id" if kind is Kind.RUN else "trial_name")
+        session = element.text(f"{inner}session_id")
+        yield Piece(kind, name, element.start, element.end, session, label)
+
+
+def _kind(element: Element) -> Kind | None:
+    keys = element.texts.keys()
+    return next((kind for kind, signs in _SIGNS if signs <= keys), None)

@@ -1,0 +1,147 @@
+"""Where the objects of a JSON file are, and their short texts, without reading the file whole.
+
+The file is one object, a list of objects, or objects one after another (JSON lines):
+
+    [{"id": "a", "turns": [5, 6]}, {"id": "b", "tu      two elements, the second not whole
+
+Only strings and brackets are looked at, so runs of numbers cost next to nothing.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+from wmo_distill.files import Absent, TrialFiles, retried
+
+_TOKEN = re.compile(
+    rb'"(?P<text>(?>[^"\\]*(?:\\.[^"\\]*)*))"(?P<colon>[ \t\r\n]*:)?|[{}\[\]]|"', re.DOTALL
+)
+_BOM = b"\xef\xbb\xbf"
+_CHUNK = 1 << 20
+_MARGIN = 64
+"""A string this close to the end of what is read may be a key whose colon is still to come."""
+_LONGEST_TEXT = 512
+_MOST_KEYS = 128
+
+
+@dataclass(slots=True)
+class Element:
+    """One object: its bytes, and its keys with their texts.
+
+    A key of an object in it is `outer.inner`; a value that is no short string is None.
+    """
+
+    start: int
+    end: int = 0
+    whole: bool = False
+    """Whether the object was closed; else `end` is where the reading ended."""
+    texts: dict[str, str | None] = field(default_factory=dict)
+
+    def text(self, key: str) -> str | None:
+        """The value of a key where it is a string of at least one character."""
+        return self.texts.get(key) or None
+
+
+def outline(files: TrialFiles, relative: str, most: int | None = None) -> list[Element]:
+    """The objects of a file, or of its first `most` bytes; none where it is of another form."""
+    opened = files.open(relative)
+    if isinstance(opened, Absent):
+        return []
+    with opened:
+        try:
+            return list(_elements(opened, most))
+        except (OSError, MemoryError):
+            return []
+
+
+def read_between(files: TrialFiles, relative: str, start: int, end: int) -> bytes | Absent:
+    """The bytes of an element."""
+    opened = files.open(relative)
+    if isinstance(opened, Absent):
+        return opened
+    with opened:
+        try:
+            opened.seek(start)
+            return retried(lambda: opened.read(end - start))
+        except (OSError, MemoryError):
+            return Absent.UNREADABLE
+
+
+def _elements(file: IO[bytes], most: int | None) -> Iterator[Element]:
+    stack: list[bytes] = []
+    keys: list[str | None] = [None, None]
+    base: int | None = None
+    element: Element | None = None
+    at = 0
+    for at, token in _tokens(file, most):
+        mark = token[0]
+        if base is None:
+            base = 1 if mark == b"[" else 0
+        if mark in (b"{", b"["):
+            if len(stack) == base:
+                if mark == b"[" and base == 0:
+                    return
+                element = Element(at) if mark == b"{" else None
+            stack.append(mark)
+        elif mark in (b"}", b"]"):
+            if not stack:
+                return
+            stack.pop()
+            if element is not None and len(stack) == base:
+                element.end, element.whole = at + 1, mark == b"}"
+                yield element
+                element = None
+            if not stack and base == 1:
+                return
+        elif mark == b'"':
+            break
+        elif element is not None:
+            _note(element, token, len(stack) - base, keys, stack[-1] == b"{")
+    if element is not None:
+        element.end = file.tell()
+        yield element
+
+
+def _note(
+    element: Element, token: re.Match[bytes], depth: int, keys: list[str | None], in_object: bool
+) -> None:
+    if depth > 2 or not in_object:
+        return
+    text = token["text"]
+    known = len(text) <= _LONGEST_TEXT and b"\\" not in text
+    word = text.decode("utf-8", "replace") if known else None
+    if token["colon"] is not None:
+        keys[depth - 1] = word
+        if depth == 1 and word is not None and len(element.texts) < _MOST_KEYS:
+            element.texts.setdefault(word, None)
+        return
+    if word is None or None in keys[:depth]:
+        return
+    name = ".".join(key for key in keys[:depth] if key is not None)
+    if name in element.texts or len(element.texts) < _MOST_KEYS:
+        element.texts[name] = word
+
+
+def _tokens(file: IO[bytes], most: int | None) -> Iterator[tuple[int, re.Match[bytes]]]:
+    """(offset, token) of every string and bracket; a lone quote is a string without an end."""
+    data = file.read(_CHUNK if most is None else most)
+    offset = len(_BOM) if data.startswith(_BOM) else 0
+    data = data[offset:]
+    if data.lstrip(b" \t\r\n")[:1] not in (b"{", b"["):
+        return
+    ended = most is not None or not data
+    size = _CHUNK
+    while True:
+        stop = len(data)
+        for token in _TOKEN.finditer(data):
+            if not ended and (token.end() > len(data) - _MARGIN or token[0] == b'"'):
+                stop = token.start()
+                break
+            yield offset + token.start(), token
+        if ended:
+            return
+        size = _CHUNK if stop else 2 * size
+        offset, data = offset + stop, data[stop:]
+        more = file.read(size)
+        ended, data = not more, data + more
