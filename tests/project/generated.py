@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from wmo_distill.cli.app import app
+from wmo_distill.datums.datum import DROPS
 from wmo_distill.datums.table import datum_columns_table
 from wmo_distill.issues import meanings_table
 from wmo_distill.shards.columns import columns_table
@@ -90,6 +91,12 @@ def _command(command: Callable[..., Any] | None) -> str:
     return "\n".join(lines)
 
 
+def drops_table() -> str:
+    """Why a record, or some of its sampled tokens, are not trained."""
+    rows = "\n".join(f"| `{reason}` | {meaning} |" for reason, meaning in DROPS.items())
+    return f"| reason | meaning |\n| --- | --- |\n{rows}"
+
+
 def parts() -> dict[str, Callable[[], str]]:
     """Every generated part by its name."""
     from tests.project.test_imports import ORDER
@@ -97,6 +104,7 @@ def parts() -> dict[str, Callable[[], str]]:
     return {
         "tree": lambda: tree(ORDER),
         "issues": meanings_table,
+        "drops": drops_table,
         "columns": lambda: columns_table(COLUMNS),
         "ledger": lambda: columns_table(LEDGER_COLUMNS),
         "datum-columns": datum_columns_table,

@@ -24,29 +24,40 @@ class BreakCause(StrEnum):
 
 
 class Drop(StrEnum):
-    """Why a record, or some of its sampled tokens, are not trained."""
+    """Why a record, or some of its sampled tokens, are not trained; see `DROPS`."""
 
     STOP_REASON = "stop_reason"
     SPANLESS = "spanless"
     SILENT = "silent"
     SUBAGENT = "subagent"
-    """Sampled in the chat of a subagent, which is trained only on request."""
     OVERFLOW = "overflow"
     OVERLONG = "overlong"
     NO_LOGPROBS = "no_logprobs"
     LOGPROB_NOT_FINITE = "logprob_not_finite"
     LOGPROB_IMPLAUSIBLE = "logprob_implausible"
-    """At or below `IMPLAUSIBLE_LOGPROB`: no sampler draws such a token."""
     SUPERSEDED = "superseded"
-    """An answer that the agent did not go on from."""
     NOT_TRAINABLE = "not_trainable"
-    """The source says that this chat is not to be trained."""
     STALE = "stale"
-    """Sampled more than `max_staleness` training steps ago."""
     STEP_UNKNOWN = "step_unknown"
-    """With `max_staleness`: nobody recorded at which training step it was sampled."""
     INCOMPLETE = "incomplete"
-    """A call of the episode is known to be missing."""
+
+
+DROPS = {
+    Drop.STOP_REASON: "the record ended with a `--drop-stop-reason`",
+    Drop.SPANLESS: "the record has no calls",
+    Drop.SILENT: "no token of the record is left to train",
+    Drop.SUBAGENT: "sampled in another chat than the main one, without `--subagents`",
+    Drop.OVERFLOW: "the prompt is over `--context-budget`",
+    Drop.OVERLONG: "the sequence is over `--max-datum-tokens`",
+    Drop.NO_LOGPROBS: "a call without log-probabilities, with `--purpose rl`",
+    Drop.LOGPROB_NOT_FINITE: "a token whose log-probability was not recorded",
+    Drop.LOGPROB_IMPLAUSIBLE: "a token whose log-probability is -1000 or lower",
+    Drop.SUPERSEDED: "an answer that the agent did not go on from",
+    Drop.NOT_TRAINABLE: "a chat that the source does not let be trained",
+    Drop.STALE: "sampled more than `--max-staleness` training steps ago",
+    Drop.STEP_UNKNOWN: "with `--max-staleness`: sampled at a step that nobody recorded",
+    Drop.INCOMPLETE: "a call of the episode is known to be missing, without `--allow-incomplete`",
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
