@@ -55,6 +55,8 @@ class Here:
     trials: tuple[FoundTrial, ...] = ()
     whole: bool = False
     """Whether the directory is the source's own: no other one is asked, nothing below searched."""
+    taken: frozenset[str] = frozenset()
+    """Files of this format, which no other source need look at."""
     closed: bool = False
     """Whether a file that may be a trial is there and cannot be opened."""
 

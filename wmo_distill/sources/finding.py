@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wmo_distill.files import text_path
@@ -113,6 +113,8 @@ class _Walk:
             here = source.find(folder)
             trials += here.trials
             closed |= here.closed
+            if here.taken:
+                folder = replace(folder, files=folder.files - here.taken)
             if here.whole:
                 return Here(tuple(trials), whole=True, closed=closed)
         return Here(tuple(trials), closed=closed)

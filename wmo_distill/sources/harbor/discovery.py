@@ -12,6 +12,7 @@ from wmo_distill.tokenjson.head import Head, head_from, read_head
 
 _AGENT_FILES = ("wmo-run.json", "terminus_2.pane", "recording.cast")
 _VERIFIER_FILES = ("ctrf.json", "test-stdout.txt")
+_JOB_FILES = frozenset(("result.json", "config.json", "lock.json"))
 _INT32 = 2**31
 _NO_HEAD = Head()
 
@@ -74,7 +75,8 @@ class Discovery:
         if look.is_trial:
             return Here((self.trial(folder.path, folder.relative, look),), whole=True)
         self._jobs[folder.path] = _job(folder.path, look)
-        return Here(closed=look.is_closed and not look.is_job)
+        taken = _JOB_FILES if look.is_job else frozenset[str]()
+        return Here(taken=taken, closed=look.is_closed and not look.is_job)
 
     def trial(self, root: Path, path: str, look: _Look | None = None) -> FoundTrial:
         """The trial in a directory; without a `look` one that somebody names as a trial."""
