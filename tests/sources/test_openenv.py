@@ -171,6 +171,17 @@ def test_a_discarded_turn_without_ids_is_counted(tmp_path: Path) -> None:
     assert record.issues.count("dropped_by_recorder") == 1
 
 
+def test_turns_that_were_all_discarded(tmp_path: Path) -> None:
+    def discarded(document: dict[str, Any]) -> None:
+        for turn in document["turns"]:
+            turn["discarded"] = True
+
+    record = edited("retry", tmp_path, discarded, "roll-1.rollout.json")
+    assert len(record.spans) == 4
+    record = bank.built([tmp_path / "retry"], tmp_path / "again")[1]
+    assert [span.used for span in record.spans] == [False] * 3
+
+
 @pytest.mark.parametrize("key", ["input_ids", "node_ids"])
 def test_a_sequence_of_another_length_gives_no_ids(key: str, tmp_path: Path) -> None:
     def shortened(document: dict[str, Any]) -> None:

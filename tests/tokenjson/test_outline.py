@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effort import examples
 from wmo_distill.files import TrialFiles
 from wmo_distill.tokenjson import outline as module
 from wmo_distill.tokenjson.outline import outline, read_between
@@ -44,7 +43,6 @@ def _inner(value: dict[str, Any], dotted: str) -> Any:
 
 
 @given(_objects, st.sampled_from([None, 2]), st.sampled_from([1, 7, 64, 1 << 20]), st.booleans())
-@pytest.mark.filterwarnings("ignore")
 def test_every_object_is_found(
     tmp_path_factory: pytest.TempPathFactory,
     objects: list[dict[str, Any]],
@@ -62,9 +60,6 @@ def test_every_object_is_found(
         assert found(path) == objects
     finally:
         module._CHUNK = before
-
-
-assert examples  # the profile of hypothesis is set
 
 
 def test_an_object_that_is_cut_off(tmp_path: Path) -> None:

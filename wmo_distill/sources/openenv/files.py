@@ -1,4 +1,4 @@
-"""Which files of a directory hold sessions of OpenEnv, told by their first keys."""
+"""Which files of a directory hold sessions of OpenEnv, known by their first keys."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
