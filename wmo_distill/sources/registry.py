@@ -5,8 +5,14 @@ from pathlib import Path
 
 from wmo_distill.sources.base import FoundTrial, Source
 from wmo_distill.sources.harbor.source import Harbor
+from wmo_distill.sources.rllm.source import RllmGateway
+from wmo_distill.sources.tinker.source import TinkerCapture
 
-SOURCES: dict[str, Callable[[], Source]] = {"harbor": Harbor}
+SOURCES: dict[str, Callable[[], Source]] = {
+    "harbor": Harbor,
+    "rllm_gateway": RllmGateway,
+    "tinker_capture": TinkerCapture,
+}
 
 
 def new_sources() -> tuple[Source, ...]:

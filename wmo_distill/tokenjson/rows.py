@@ -1,6 +1,7 @@
 """Recorded lists of numbers, read without trusting them."""
 
 import math
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,20 +83,28 @@ def _number(value: float | None) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+@dataclass(slots=True)
+class RowChain:
+    """Makes each row share the leading ids of the row before; one whole list is held at a time."""
+
+    _before: IdRow | None = None
+    _ids: Ids = field(default_factory=lambda: NO_IDS)
+
+    def link(self, row: IdRow) -> IdRow:
+        """The same list, of a row that shares nothing."""
+        if row.delta is None:
+            self._before = None
+            return row
+        shared = 0 if self._before is None else common_prefix(self._ids, row.delta)
+        delta = frozen(row.delta[shared:].copy()) if shared else row.delta
+        self._before, self._ids = IdRow(shared, delta, self._before), row.delta
+        return self._before
+
+
 def shared_rows(rows: list[IdRow]) -> list[IdRow]:
     """Rows that share nothing, each made to share the leading ids of the row before."""
-    linked: list[IdRow] = []
-    before: IdRow | None = None
-    ids: Ids = NO_IDS
-    for row in rows:
-        if row.delta is None:
-            linked.append(row)
-            before = None
-            continue
-        shared = 0 if before is None else common_prefix(ids, row.delta)
-        linked.append(IdRow(shared, row.delta[shared:], before))
-        before, ids = linked[-1], row.delta
-    return linked
+    chain = RowChain()
+    return [chain.link(row) for row in rows]
 
 
 def whole_row(row: IdRow) -> Ids | None:
