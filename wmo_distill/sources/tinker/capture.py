@@ -28,7 +28,6 @@ TABLES = {
     "wire_rows": {"cursor", *COORDINATES, *_WIRE, *_LISTS, "sample_idx", "policy_version"},
     "annotations": {"cursor", "kind", "payload"},
 }
-_SAMPLE = b"sample"
 
 
 class Capture(Protocol):
@@ -74,7 +73,7 @@ class Lines:
             value = parsed_head(line)
             if value is not None and value.get("kind", "sample") != "sample":
                 continue
-            yield place, None if value is None else head_of(line)
+            yield place, head_of(value)
 
     def record(self, place: Place) -> Record | None:
         assert isinstance(place, Line)
@@ -101,7 +100,7 @@ class Store:
             yield cursor, Head(_scope(row), at, n if type(n) is int else 1, key_of(row))
         query = "SELECT cursor, payload FROM annotations WHERE kind = 'sample'"
         for cursor, payload in self._connection.execute(query):
-            yield -cursor, head_of(payload) if isinstance(payload, bytes) else None
+            yield -cursor, head_of(parsed_head(payload) if isinstance(payload, bytes) else None)
 
     def record(self, place: Place) -> Record | None:
         assert isinstance(place, int)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wmo_distill.files import Absent, parse_json
+from wmo_distill.files import parse_json
 from wmo_distill.sources.captured import name_in_path
 
 COORDINATES = (
@@ -118,12 +118,11 @@ def parsed_head(record: bytes) -> Mapping[str, Any] | None:
         except (ValueError, RecursionError):
             pass
     value = parse_json(record)
-    return value if isinstance(value, dict) and not isinstance(value, Absent) else None
+    return value if isinstance(value, dict) else None
 
 
-def head_of(record: bytes) -> Head | None:
-    """The start of a record of a call, None if it is damaged there."""
-    value = parsed_head(record)
+def head_of(value: Mapping[str, Any] | None) -> Head | None:
+    """What a record of a call says of itself, None if that is damaged."""
     if value is None or not isinstance(value.get("scope"), dict):
         return None
     n = value.get("num_samples")

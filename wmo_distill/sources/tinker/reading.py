@@ -74,17 +74,19 @@ def evidence_of(
         else:
             _add(read, record, chain, rollout.sample, extra=extra)
     damaged = read.damaged + rollout.unreadable
+    _drop_partial_steps(read)
     sampling, own = sampling_by_call(read.asked)
     calls = [
         call._replace(call_index=index, sampling=text)
         for index, (call, text) in enumerate(zip(_settled(read), own, strict=True))
     ]
-    calls, lineages = _lineages(read, calls, alternatives=rollout.sample is None)
+    calls, lineages, unsure = _lineages(read, calls, rollout, graded=bool(summary))
     lost = lost_steps(summary, read.sizes)
     return Evidence(
         identity=_identity(found, rollout, read),
         calls=calls,
         call_source=SpanSource.CAPTURE,
+        call_issues=(Issue.AMBIGUOUS_LAST_CALL,) * unsure,
         lineages=lineages,
         unreadable_calls=damaged,
         counters=CallCounters(
@@ -154,10 +156,11 @@ def _add(read: _Read, record: Record, chain: RowChain, sample: int | None, *, ex
     step = version.rpartition("/")[2] if version else ""
     if step.isdecimal() and len(step) < 19:
         arguments["train_step"] = int(step)
+    request = f"#{len(read.requests)}" if key is None else key
     for one in _answered(call, record, sample):
         read.calls.append(one)
         read.asked.append(arguments if one.status is CallStatus.OK else {})
-        read.requests.append(key or f"#{len(read.requests)}" if key is None else key)
+        read.requests.append(request)
         read.agents.append(plain_text(agent) if isinstance(agent, str) else "")
         if one.status is CallStatus.OK and not one.completion.missing:
             read.sizes.append((size if type(size) is int else row.size, one.completion.size))
@@ -207,12 +210,21 @@ def _settled(read: _Read) -> Iterator[Call]:
         yield call._replace(status=CallStatus.FAILED) if again else call
 
 
-def _lineages(
-    read: _Read, calls: list[Call], *, alternatives: bool
-) -> tuple[list[Call], dict[str, SegmentInfo]]:
-    """The chats that the scopes name, and those of alternatives of which none was gone on from.
+def _drop_partial_steps(read: _Read) -> None:
+    """A training step is the episode's only where every answer has one."""
+    answered = [call.status is CallStatus.OK for call in read.calls]
+    steps = [("train_step" in asked) for asked in read.asked]
+    if any(ok and not step for ok, step in zip(answered, steps, strict=True)):
+        read.asked = [{k: v for k, v in a.items() if k != "train_step"} for a in read.asked]
 
-    Where neither is recorded the tokens decide.
+
+def _lineages(
+    read: _Read, calls: list[Call], rollout: Rollout, *, graded: bool
+) -> tuple[list[Call], dict[str, SegmentInfo], int]:
+    """The chats that scopes name, and those of alternatives of which none was gone on from.
+
+    Where neither is recorded the tokens decide. Which alternative earned a reward is unknown: one
+    of them stands for the rollout, the others are not trained. Also gives how often that was so.
     """
     names = list(read.agents)
     if "" not in names and names:
@@ -221,23 +233,25 @@ def _lineages(
         name: SegmentInfo(SegmentKind.SUBAGENT if name else SegmentKind.MAIN, agent=agent or None)
         for name, agent in zip(names, read.agents, strict=True)
     }
+    unsure = 0
     by_request: dict[str, list[int]] = {}
     for index, (call, request) in enumerate(zip(calls, read.requests, strict=True)):
-        if alternatives and call.status is CallStatus.OK:
+        if rollout.sample is None and call.status is CallStatus.OK:
             by_request.setdefault(request, []).append(index)
     for request, answers in by_request.items():
         others = [i for i in answers[1:] if calls[i].key != calls[answers[0]].key]
         if not others or any(_goes_on(calls, i) for i in answers):
             continue
+        unsure += graded
         for number, i in enumerate(others, 1):
             name = f"{names[i]}~{request}~{number}"
-            infos[name] = replace(infos[names[i]], kind=SegmentKind.SUBAGENT)
-            names[i] = name
+            side = replace(infos[names[i]], kind=SegmentKind.SUBAGENT, trainable=not graded)
+            infos[name], names[i] = side, name
     if len(infos) < 2:
-        return calls, {}
+        return calls, {}, unsure
     main = {"": infos.pop("", SegmentInfo())}
     named = [call._replace(lineage=name) for call, name in zip(calls, names, strict=True)]
-    return named, {**main, **infos}
+    return named, {**main, **infos}, unsure
 
 
 def _goes_on(calls: list[Call], index: int) -> bool:
