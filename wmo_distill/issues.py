@@ -173,9 +173,9 @@ class Issue(StrEnum):
     )
 
     # records of other recorders
-    RECORD_DAMAGED = (
-        "record_damaged",
-        "a record of a call that is torn or damaged was dropped",
+    RECORD_UNREADABLE = (
+        "record_unreadable",
+        "a record of a call that is torn, altered, no JSON or of an unknown version was dropped",
         True,
     )
     LAYOUT_UNKNOWN = (
@@ -189,8 +189,6 @@ class Issue(StrEnum):
     LOGPROBS_FROM_RAW_RESPONSE = (
         "logprobs_from_raw_response",
         "a list of log-probabilities lost its nulls and was read from the server's own answer",
-        False,
-        True,
     )
 
     # sinks

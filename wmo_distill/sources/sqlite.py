@@ -21,13 +21,15 @@ from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 
 MAGIC = b"SQLite format 3\0"
 _SUFFIXES = (".db", ".db3", ".sqlite", ".sqlite3")
+_START = 1 << 20
 _HEADER = 100
 _MODE = 18
 """Place of the file format's write version, which is 2 in WAL mode."""
 _TRIES = 3
 _FILES = ("", "-wal", "-journal")
 
-_FAULTS = (sqlite3.Error, OSError, MemoryError, OverflowError)
+FAULTS = (sqlite3.Error, OSError, MemoryError, OverflowError, UnicodeDecodeError)
+"""What reading a row of a faulty database may raise; messages of SQLite's may be no UTF-8."""
 
 
 class Unreadable(Exception):  # noqa: N818 - what was found, not an error of this program
@@ -38,9 +40,17 @@ class Unreadable(Exception):  # noqa: N818 - what was found, not an error of thi
         self.closed = closed
 
 
-def may_be_database(name: str) -> bool:
-    """Whether a file has one of the usual names of a database."""
-    return name.endswith(_SUFFIXES)
+def may_hold(files: TrialFiles, name: str, table: str) -> bool:
+    """Whether a file may be a database with such a table: by its name, and its first bytes.
+
+    A schema is at the start of the file, or of the log.
+    """
+    if not name.endswith(_SUFFIXES):
+        return False
+    starts = [files.read(name, _START), files.read(f"{name}-wal", _START)]
+    if starts[0] is Absent.UNREADABLE and files.stat(name) is not None:
+        raise Unreadable(closed=True)
+    return any(not isinstance(start, Absent) and table.encode() in start for start in starts)
 
 
 @contextmanager
@@ -58,7 +68,7 @@ def database(files: TrialFiles, name: str) -> Iterator[sqlite3.Connection]:
                 connection.close()
     except sqlite3.OperationalError:
         raise Unreadable(closed=True) from None
-    except _FAULTS as error:
+    except FAULTS as error:
         raise Unreadable(closed=isinstance(error, OSError | MemoryError)) from None
 
 

@@ -153,7 +153,7 @@ class Reading:
                 finished_at=max(self._times, default=None),
             ),
             issues=(
-                *[Issue.RECORD_DAMAGED] * self.damaged,
+                *[Issue.RECORD_UNREADABLE] * self.damaged,
                 *[Issue.NO_COORDINATES] * (session.name is None),
                 *self._issues,
                 *values.issues,

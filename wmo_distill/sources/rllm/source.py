@@ -11,20 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wmo_distill.files import NO_STATE, FilesState, TrialFiles, parse_json
+from wmo_distill.files import NO_STATE, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
-from wmo_distill.sources.captured import Roots, name_in_path
+from wmo_distill.sources.captured import Roots, name_in_path, parsed
 from wmo_distill.sources.evidence import (
     Evidence,
 )
 from wmo_distill.sources.rllm.reading import Reading, Session, seconds
 from wmo_distill.sources.sqlite import (
+    FAULTS,
     Unreadable,
     database,
     database_state,
     has_tables,
-    may_be_database,
+    may_hold,
 )
 from wmo_distill.tokenjson.rows import id_row
 
@@ -47,10 +48,10 @@ class RllmGateway:
         files = TrialFiles(folder.path)
         found: list[FoundTrial] = []
         closed = False
-        for name in sorted(filter(may_be_database, folder.files)):
-            if files.stat(name) is None:
-                continue
+        for name in sorted(folder.files):
             try:
+                if not may_hold(files, name, "trace_sessions"):
+                    continue
                 with database(files, name) as connection:
                     sessions = _sessions(connection) if has_tables(connection, _TABLES) else {}
             except Unreadable as fault:
@@ -140,11 +141,11 @@ def _trace(connection: sqlite3.Connection, row: int) -> Mapping[str, Any] | None
     """One trace, None if it is damaged."""
     try:
         found = connection.execute(_TRACE, (row,)).fetchone()
-    except (sqlite3.Error, OverflowError):
+    except FAULTS:
         return None
     if found is None or not isinstance(found[1], bytes):
         return None
-    value = parse_json(found[1])
+    value = parsed(found[1])
     if not isinstance(value, dict):
         return None
     own = found[0].decode("utf-8", "replace") if isinstance(found[0], bytes) else found[0]

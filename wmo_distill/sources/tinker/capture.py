@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from wmo_distill.files import Absent, TrialFiles, parse_json
-from wmo_distill.sources.sqlite import database
+from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.sources.captured import parsed
+from wmo_distill.sources.sqlite import FAULTS, database
 from wmo_distill.sources.tinker.places import (
     COORDINATES,
     Head,
@@ -79,7 +80,7 @@ class Lines:
         assert isinstance(place, Line)
         try:
             self._file.seek(place.start)
-            value = parse_json(self._file.read(place.size))
+            value = parsed(self._file.read(place.size))
         except OSError:
             return None
         return value if isinstance(value, dict) else None
@@ -106,13 +107,13 @@ class Store:
         assert isinstance(place, int)
         try:
             return self._annotation(-place) if place < 0 else self._wire(place)
-        except (sqlite3.Error, OverflowError):
+        except FAULTS:
             return None
 
     def _annotation(self, cursor: int) -> Record | None:
         query = "SELECT payload FROM annotations WHERE cursor = ?"
         row = self._connection.execute(query, (cursor,)).fetchone()
-        value = parse_json(row[0]) if row and isinstance(row[0], bytes) else None
+        value = parsed(row[0]) if row and isinstance(row[0], bytes) else None
         return value if isinstance(value, dict) else None
 
     def _wire(self, cursor: int) -> Record | None:
@@ -169,7 +170,7 @@ def _scope(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
     data = row["metadata"]
-    return _object(parse_json(data) if isinstance(data, bytes) else None)
+    return _object(parsed(data) if isinstance(data, bytes) else None)
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -180,4 +181,4 @@ def _list(data: object) -> Any:
     """A list of a column; what is no JSON text is damaged, null is missing."""
     if data is None:
         return None
-    return parse_json(data) if isinstance(data, bytes) else Absent.UNREADABLE
+    return parsed(data) if isinstance(data, bytes) else Absent.UNREADABLE

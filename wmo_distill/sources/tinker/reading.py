@@ -97,7 +97,7 @@ def evidence_of(
         grade=GradeEvidence(rewards=rewards_of(summary)),
         times=Times(started_at=read.began, finished_at=read.ended),
         issues=(
-            *[Issue.RECORD_DAMAGED] * damaged,
+            *[Issue.RECORD_UNREADABLE] * damaged,
             *[Issue.NO_COORDINATES] * rollout.alone,
             *read.values.issues,
         ),

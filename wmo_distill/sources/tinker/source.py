@@ -14,7 +14,7 @@ from wmo_distill.sources.sqlite import (
     database,
     database_state,
     has_tables,
-    may_be_database,
+    may_hold,
 )
 from wmo_distill.sources.tinker.capture import TABLES, opened, own_record
 from wmo_distill.sources.tinker.finding import rollouts_in
@@ -25,7 +25,7 @@ from wmo_distill.sources.tinker.rewards import read_summary, summaries_in
 _FOLDER = "capture"
 _LINES = "sample.jsonl"
 _START = 1 << 16
-_IS_SAMPLE = re.compile(rb'"kind"\s*:\s*"sample"')
+_MARKS = (re.compile(rb'"kind"\s*:\s*"sample"'), re.compile(rb'"scope"\s*:\s*\{'))
 
 
 class TinkerCapture:
@@ -48,14 +48,11 @@ class TinkerCapture:
         found: list[FoundTrial] = []
         closed = False
         for name in names:
-            last = name.rpartition("/")[2]
-            if last != _LINES and not may_be_database(last):
+            if folder.path / name in self._seen:
                 continue
-            if folder.path / name in self._seen or files.stat(name) is None:
-                continue
-            self._seen.add(folder.path / name)
             try:
                 if self._is_capture(files, name):
+                    self._seen.add(folder.path / name)
                     found += self._trials(folder, files, name)
             except Unreadable as fault:
                 closed |= fault.closed
@@ -97,13 +94,15 @@ class TinkerCapture:
             return [evidence_of(found, rollout, gone, summary, extra=options.extra)]
 
     def _is_capture(self, files: TrialFiles, name: str) -> bool:
-        if not name.endswith(_LINES):
+        if name.rpartition("/")[2] != _LINES:
+            if not may_hold(files, name, "wire_rows"):
+                return False
             with database(files, name) as connection:
                 return has_tables(connection, TABLES)
         start = files.read(name, _START)
         if isinstance(start, Absent):
-            raise Unreadable(closed=start is Absent.UNREADABLE)
-        return _IS_SAMPLE.search(start) is not None
+            raise Unreadable(closed=start is Absent.UNREADABLE and files.stat(name) is not None)
+        return all(mark.search(start) for mark in _MARKS)
 
     def _trials(self, folder: Folder, files: TrialFiles, name: str) -> list[FoundTrial]:
         up = name.count("/") + 1 + (folder.path.name == _FOLDER and "/" not in name)
