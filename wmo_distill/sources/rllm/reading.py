@@ -184,7 +184,7 @@ def _answered(trace: Mapping[str, Any]) -> bool:
 
 
 def _extra(trace: Mapping[str, Any]) -> str | None:
-    """Routed experts, one row a token, and what the caller sent beside the call."""
+    """Routed experts, one row a token, and what the caller sent with the call."""
     found = {k: trace[k] for k in ("metadata",) if trace.get(k)}
     rows = trace.get("routing_matrices")
     if isinstance(rows, list) and rows:

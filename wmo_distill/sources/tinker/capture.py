@@ -59,7 +59,7 @@ def opened(files: TrialFiles, file: str, *, is_store: bool) -> Iterator[Capture 
 
 
 class Lines:
-    """JSON lines; what stands behind the last line break counts if it is whole."""
+    """JSON lines; what follows the last line break counts if it is whole."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file

@@ -141,11 +141,11 @@ def _add(read: _Read, record: Record, chain: RowChain, sample: int | None, *, ex
         read.models[plain_text(model)] += 1
     scope = record["scope"]
     agent = scope.get(_AGENT)
-    beside = {k: v for k, v in scope.items() if k not in COORDINATES}
+    also = {k: v for k, v in scope.items() if k not in COORDINATES}
     call = Call(
         0,
         prompt,
-        extra=json_text(beside) if extra and beside else None,
+        extra=json_text(also) if extra and also else None,
         key=key,
         at=began,
         versions=None if version is None else ((version, 0),),
@@ -224,7 +224,7 @@ def _lineages(
     """The chats that scopes name, and those of alternatives of which none was gone on from.
 
     Where neither is recorded the tokens decide. Which alternative earned a reward is unknown: one
-    of them stands for the rollout, the others are not trained. Also gives how often that was so.
+    is taken, the others are not trained. Also gives how often that was so.
     """
     names = list(read.agents)
     if "" not in names and names:
