@@ -55,6 +55,18 @@ def test_one_session_of_another_name_unmakes_the_groups(tmp_path: Path) -> None:
     assert len({record.group_id for record in records}) == 3
 
 
+def test_a_session_name_in_two_runs_is_two_sessions(tmp_path: Path) -> None:
+    folder = _edited(RLLM / "wheel-group", tmp_path)
+    _execute(folder, "ALTER TABLE trace_sessions ADD COLUMN run_id TEXT NOT NULL DEFAULT 'a'")
+    _execute(folder, "UPDATE trace_sessions SET run_id = 'b' WHERE session_id LIKE '%:2'")
+    _execute(folder, "UPDATE trace_sessions SET session_id = 'task-5:1' WHERE run_id = 'b'")
+    records = _read(folder)
+    names = ["task-5:0@a", "task-5:1@a", "task-5:1@b"]
+    assert [record.trial_name for record in records] == names
+    assert [len(record.spans) for record in records] == [3, 2, 3]
+    assert len({record.group_id for record in records}) == 2
+
+
 def test_log_probabilities_that_lost_a_null_are_recovered(tmp_path: Path) -> None:
     (record,) = _read(copied(RLLM / "git-logprobs", tmp_path / "run"))
     assert Issue.LOGPROBS_FROM_RAW_RESPONSE in record.issues

@@ -32,7 +32,7 @@ def name_in_path(*parts: object) -> str:
 
 
 def _quoted(part: object) -> str:
-    text = quote(plain_text(str(part)), safe="@+=, ")
+    text = quote(plain_text(str(part)), safe="+=, ")
     return text if text.strip(".") else text.replace(".", "%2E")
 
 

@@ -32,6 +32,7 @@ class Session:
 
     name: str | None = None
     """None: calls without a session."""
+    run: str = ""
     rows: tuple[int, ...] = ()
     lost: int = 0
     """Traces that the session names and that are not there."""
@@ -171,7 +172,7 @@ class Reading:
             task_id=None if session.task is None else plain_text(session.task),
             job=plain_text(found.root.parent.name) or None,
             attempt=None if session.attempt is None else values.integer(session.attempt),
-            group_id=group_id(["rllm_gateway", file, plain_text(group)]),
+            group_id=group_id(["rllm_gateway", file, session.run, plain_text(group)]),
             model_name=next(iter(self._models), None) if len(self._models) == 1 else None,
         )
 

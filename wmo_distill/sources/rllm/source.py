@@ -6,6 +6,7 @@ Wheel and git have one version number and two layouts: of git are `weight_versio
 
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from wmo_distill.sources.sqlite import (
 from wmo_distill.tokenjson.rows import id_row
 
 _TABLES = {"traces": {"trace_id", "data"}, "trace_sessions": {"trace_id", "session_id"}}
-_SESSIONS = """SELECT s.session_id, t.rowid FROM trace_sessions s
+_SESSIONS = """SELECT s.session_id, {run}, t.rowid FROM trace_sessions s
     LEFT JOIN traces t ON t.trace_id = s.trace_id ORDER BY s.rowid"""
 _WITHOUT = """SELECT rowid FROM traces t
     WHERE NOT EXISTS (SELECT 1 FROM trace_sessions s WHERE s.trace_id = t.trace_id)"""
@@ -99,29 +100,38 @@ def _session(found: FoundTrial) -> Session:
 
 def _sessions(connection: sqlite3.Connection) -> dict[str, Session]:
     """The sessions by their name in a path."""
-    rows: dict[str, list[int]] = {}
-    lost: dict[str, int] = {}
-    for name, row in connection.execute(_SESSIONS):
-        text = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
-        of_session = rows.setdefault(text, [])
+    # A later layout also has the gateway's run, in which another session may have the same name.
+    has_runs = has_tables(connection, {"trace_sessions": {"run_id"}})
+    query = _SESSIONS.format(run="s.run_id" if has_runs else "NULL")
+    rows: dict[tuple[str, str], list[int]] = {}
+    lost: Counter[tuple[str, str]] = Counter()
+    for name, run, row in connection.execute(query):
+        key = _text(name), _text(run)
+        of_session = rows.setdefault(key, [])
         if row is None:
-            lost[text] = lost.get(text, 0) + 1
+            lost[key] += 1
         else:
             of_session.append(row)
     loose = [row for (row,) in connection.execute(_WITHOUT)]
     total = sum(map(len, rows.values())) + len(loose) or 1
-    tasks = {name: _OF_A_TASK.fullmatch(name) for name in rows}
+    tasks = {name: _OF_A_TASK.fullmatch(name) for name, _ in rows}
     named = all(tasks.values())
     found: dict[str, Session] = {}
-    for name, of_session in rows.items():
-        session = Session(name, tuple(of_session), lost.get(name, 0), total)
+    for (name, run), of_session in rows.items():
+        session = Session(name, run, tuple(of_session), lost[name, run], total)
         task = tasks[name]
         if named and task is not None:
             session = replace(session, task=task[1], attempt=int(task[2]))
-        found[name_in_path(*name.split(":"))] = session
+        found[name_in_path(*name.split(":")) + (f"@{name_in_path(run)}" if run else "")] = session
     for start, of_root in _chats(connection, loose).items():
-        found[f"unattributed~{start}"] = Session(None, tuple(of_root), 0, total)
+        found[f"unattributed~{start}"] = Session(None, "", tuple(of_root), 0, total)
     return found
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _chats(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, list[int]]:

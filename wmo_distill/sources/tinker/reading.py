@@ -112,12 +112,14 @@ def _identity(found: FoundTrial, rollout: Rollout, read: _Read) -> Identity:
         attempt = read.values.integer(int(parts[5]))
     group = [file, found.trial_name] if rollout.alone else [file, *parts[:5], parts[6]]
     model = next(iter(read.models), None)
+    # A store may hold several runs.
+    job = parts[0] if rollout.of_rows else None
     folder = found.root.parents[rollout.up - 1]
     return Identity(
         trial_id=found.trial_id,
         trial_name=found.trial_name,
         artifact_dir=found.path,
-        job=plain_text(folder.name) or None,
+        job=plain_text(str(job or folder.name)) or None,
         attempt=attempt,
         group_id=group_id(["tinker_capture", *group]),
         model_name=model if len(read.models) == 1 else None,
