@@ -112,6 +112,34 @@ def test_answers_to_one_prompt_without_a_place_are_attempts(tmp_path: Path) -> N
     assert {tuple(r.spans[0].sampled.tolist()) for r in records} == answers
 
 
+def test_of_several_answers_the_one_gone_on_from_was_used(tmp_path: Path) -> None:
+    def with_another(record: dict[str, Any]) -> None:
+        other = {"tokens": [7, 8], "logprobs": [-1.0, -2.0], "stop_reason": "stop"}
+        record["samples"].insert(0, other)
+        record["num_samples"] = 2
+
+    (read,) = read_all(_edited(TINKER / "jsonl-multi", tmp_path, with_another))
+    (record,) = read.records
+    main = [span for span in record.spans if span.segment == 0]
+    answers = [call.ids[1] for call in sampled(TINKER / "jsonl-multi")]
+    assert [tuple(span.sampled.tolist()) for span in main[:4]] == answers[:4]
+    passed = [span for span in record.spans if span.used is False]
+    assert [span.sampled.tolist() for span in passed] == [[7, 8]] * 4
+    # Of the last prompt both are left, a segment each.
+    assert {span.segment for span in record.spans if span.used is not False} == {0, 1}
+    assert record.completeness == "silent"
+
+
+def test_which_answer_earned_a_reward_is_not_known(tmp_path: Path) -> None:
+    folder = copied(TINKER / "jsonl-samples", tmp_path / "run")
+    shutil.copytree(GROUP / "iteration_000003", folder / "iteration_000003")
+    (read,) = read_all(folder)
+    (record,) = read.records
+    assert record.reward == 1.0
+    assert Issue.AMBIGUOUS_LAST_CALL in record.issues
+    assert [segment.trainable for segment in record.segments] == [True, False, False, False]
+
+
 def test_a_call_whose_outcome_is_unknown_is_context(tmp_path: Path) -> None:
     def submitted(record: dict[str, Any]) -> None:
         if record["seq_id"] == second:

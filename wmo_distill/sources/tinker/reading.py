@@ -132,7 +132,6 @@ def _add(read: _Read, record: Record, chain: RowChain, sample: int | None, *, ex
     size = record.get("prompt_length")
     if row.delta is not None and type(size) is int and size != row.size:
         row = DAMAGED_IDS
-    prompt = chain.link(row)
     began = moment(record.get("created_at"))
     _span_time(read, began, record.get("latency_sec"))
     key = key_of(record)
@@ -146,7 +145,7 @@ def _add(read: _Read, record: Record, chain: RowChain, sample: int | None, *, ex
     also = {k: v for k, v in scope.items() if k not in COORDINATES}
     call = Call(
         0,
-        prompt,
+        row,
         extra=json_text(also) if extra and also else None,
         key=key,
         at=began,
@@ -160,7 +159,7 @@ def _add(read: _Read, record: Record, chain: RowChain, sample: int | None, *, ex
         arguments["train_step"] = int(step)
     request = f"#{len(read.requests)}" if key is None else key
     for one in _answered(call, record, sample):
-        read.calls.append(one)
+        read.calls.append(one._replace(prompt=chain.link(row)))
         read.asked.append(arguments if one.status is CallStatus.OK else {})
         read.requests.append(request)
         read.agents.append(plain_text(agent) if isinstance(agent, str) else "")
