@@ -190,6 +190,25 @@ class Issue(StrEnum):
         "a call holds a clearly positive log-probability: suspect, kept",
     )
 
+    # records of other recorders
+    RECORD_UNREADABLE = (
+        "record_unreadable",
+        "a record of a call that is torn, altered, no JSON or of an unknown version was dropped",
+        True,
+    )
+    LAYOUT_UNKNOWN = (
+        "layout_unknown",
+        "a record of a call in a layout that is not read: its ids are elsewhere",
+    )
+    NO_COORDINATES = (
+        "no_coordinates",
+        "calls without the name of a rollout: each chat is an episode, in no group",
+    )
+    LOGPROBS_FROM_RAW_RESPONSE = (
+        "logprobs_from_raw_response",
+        "a list of log-probabilities lost its nulls and was read from the server's own answer",
+    )
+
     # sinks
     SINK_MISSING = "sink_missing", "no sink file: the trial's own tokens were used"
     SINK_CORRUPT = (

@@ -8,12 +8,16 @@ from wmo_distill.sources.base import FoundTrial, Source
 from wmo_distill.sources.harbor.source import Harbor
 from wmo_distill.sources.nemo_gym.source import NemoGym
 from wmo_distill.sources.openenv.source import OpenEnv
+from wmo_distill.sources.rllm.source import RllmGateway
+from wmo_distill.sources.tinker.source import TinkerCapture
 
 SOURCES: dict[str, Callable[[], Source]] = {
     "harbor": Harbor,
     "nemo_gym": NemoGym,
     "openenv": OpenEnv,
     "agentlightning": AgentLightning,
+    "rllm_gateway": RllmGateway,
+    "tinker_capture": TinkerCapture,
 }
 
 

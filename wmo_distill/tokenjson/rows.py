@@ -1,12 +1,13 @@
 """Recorded lists of numbers, read without trusting them."""
 
 import math
+from array import array
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wmo_distill.arrays import ID_LIMIT, NO_IDS, Ids, Logprobs, common_prefix, frozen
+from wmo_distill.arrays import NO_IDS, Ids, Logprobs, common_prefix, frozen
 
 
 class IdRow(NamedTuple):
@@ -53,9 +54,12 @@ def id_row(value: Any) -> IdRow:
         return MISSING_IDS
     if not isinstance(value, list) or not set(map(type, value)) <= {int}:
         return DAMAGED_IDS
-    if value and not (min(value) >= 0 and max(value) < ID_LIMIT):
+    try:
+        ids = np.frombuffer(array("i", value), np.int32)
+    except OverflowError:
         return DAMAGED_IDS
-    return IdRow(0, frozen(np.array(value, np.int32)))
+    sound = not value or np.minimum.reduce(ids) >= 0
+    return IdRow(0, frozen(ids)) if sound else DAMAGED_IDS
 
 
 def logprob_row(value: Any) -> LogprobRow:

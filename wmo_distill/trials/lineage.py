@@ -166,8 +166,9 @@ def _superseded(
         used = [i for i in answers if i in extended or calls[i].used]
         if not used:
             # Nothing followed: the last one recorded is the chat's end.
-            used = answers[-1:]
-            unsure += 1
+            may_be = [i for i in answers if calls[i].used is not False]
+            used = may_be[-1:]
+            unsure += len(may_be) > 1
         passed |= set(answers) - set(used)
     return passed - extended, unsure
 

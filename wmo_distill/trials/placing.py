@@ -85,7 +85,12 @@ class _Chat:
         return Placed(calls, issues, len(calls) + gone, self.placed.proved)
 
     def lost(self, header: Ids) -> int:
-        """How many answers in its prompts no call sampled."""
+        """How many answers in its prompts no call sampled.
+
+        Answers that were passed over have nothing in common but that: each is one of another chat.
+        """
+        if all(self.placed.calls[k].used is False for k in self.kept):
+            return 0
         return holes(self.chain.chat, header, self.kept)
 
 

@@ -5,13 +5,11 @@ table `internal_rollout`, columns `id` (also the trial's own id) and `retry_of`,
 changes once the row is there. Read from Harbor 0.26.0; nothing is ever written to it.
 """
 
-import os
-import shutil
-import sqlite3
-import tempfile
-from contextlib import closing
 from pathlib import Path
 from uuid import UUID
+
+from wmo_distill.files import TrialFiles
+from wmo_distill.sources.sqlite import Unreadable, database
 
 _DATABASE = "harbor.sqlite3"
 _QUERY = "SELECT id, retry_of FROM internal_rollout WHERE retry_of IS NOT NULL"
@@ -35,35 +33,9 @@ def data_directory(root: Path) -> Path:
 
 def read_retries(data: Path) -> dict[str, str] | None:
     """The rollout that each retry repeats, by the retry's id; None without a readable database."""
-    file = data / _DATABASE
-    if not file.is_file():
-        return None
     try:
-        return _retries(file)
-    except (sqlite3.Error, OSError):
+        with database(TrialFiles(data), _DATABASE) as connection:
+            rows = connection.execute(_QUERY).fetchall()
+            return {a.decode(): b.decode() for a, b in rows if type(a) is type(b) is bytes}
+    except (Unreadable, UnicodeDecodeError):
         return None
-
-
-def _retries(file: Path) -> dict[str, str]:
-    """A server that runs keeps its newest rows in files next to the database.
-
-    Without such rows the file is opened as one that never changes, which makes no file next to it;
-    with them and no shared memory next to it, a copy is read.
-    """
-    log, shared = (file.with_name(file.name + end) for end in ("-wal", "-shm"))
-    if not log.is_file() or not log.stat().st_size:
-        return _ask(file, "immutable=1")
-    if shared.is_file():
-        return _ask(file, "mode=ro")
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / _DATABASE
-        shutil.copyfile(file, copy)
-        shutil.copyfile(log, copy.with_name(log.name))
-        return _ask(copy, "mode=ro")
-
-
-def _ask(file: Path, mode: str) -> dict[str, str]:
-    name = os.fspath(file.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    with closing(sqlite3.connect(f"file:{name}?{mode}", uri=True)) as connection:
-        rows = connection.execute(_QUERY).fetchall()
-    return {a: b for a, b in rows if isinstance(a, str) and isinstance(b, str)}

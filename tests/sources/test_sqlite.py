@@ -1,0 +1,130 @@
+"""Databases of programs that run, that ended and that were killed: read, and left as they are."""
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from wmo_distill.files import TrialFiles
+from wmo_distill.sources.sqlite import Unreadable, database, has_tables, may_hold
+
+NAME = "a b#?%.db"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of databases; private copies go to a place that must be empty at the end."""
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
+    (tmp_path / "databases").mkdir()
+    yield tmp_path / "databases"
+    assert list(copies.iterdir()) == []
+
+
+def writer(folder: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(folder / NAME, isolation_level=None)
+    connection.execute(f"PRAGMA journal_mode = {mode}")
+    connection.execute("CREATE TABLE calls(x)")
+    connection.execute("INSERT INTO calls VALUES ('one')")
+    return connection
+
+
+def rows(folder: Path) -> list[bytes]:
+    with database(TrialFiles(folder), NAME) as connection:
+        return [x for (x,) in connection.execute("SELECT x FROM calls ORDER BY rowid")]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.endswith("-shm")}
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_while_it_is_written_to(folder: Path, mode: str) -> None:
+    with closing(writer(folder, mode)) as connection:
+        before = contents(folder)
+        assert rows(folder) == [b"one"]
+        assert contents(folder) == before
+        connection.execute("INSERT INTO calls VALUES ('two')")
+        assert rows(folder) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_after_its_writer_ended(folder: Path, mode: str) -> None:
+    writer(folder, mode).close()
+    before = contents(folder)
+    assert rows(folder) == [b"one"]
+    assert contents(folder) == before
+
+
+def test_a_log_without_shared_memory_is_read_from_a_copy(folder: Path) -> None:
+    with closing(writer(folder, "WAL")):
+        other = shutil.copytree(folder, folder.parent / "other", ignore=lambda *_: [NAME + "-shm"])
+    before = {path.name for path in other.iterdir()}
+    assert before == {NAME, NAME + "-wal"}
+    saved = contents(other)
+    assert rows(other) == rows(other) == [b"one"]
+    assert {path.name for path in other.iterdir()} == before
+    assert contents(other) == saved
+
+
+def test_a_copy_is_made_again_when_the_log_grew(folder: Path) -> None:
+    other = folder.parent / "other"
+    other.mkdir()
+    with closing(writer(folder, "WAL")) as connection:
+        for found in ([b"one"], [b"one", b"two"]):
+            for end in ("", "-wal"):
+                shutil.copy(folder / (NAME + end), other / (NAME + end))
+            assert rows(other) == found
+            connection.execute("INSERT INTO calls VALUES ('two')")
+
+
+def test_a_transaction_of_a_killed_program_is_undone_in_a_copy(folder: Path) -> None:
+    with closing(writer(folder, "DELETE")) as connection:
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN")
+        for _ in range(500):
+            connection.execute("INSERT INTO calls VALUES (?)", ("x" * 1000,))
+        other = shutil.copytree(folder, folder.parent / "other")
+        connection.execute("ROLLBACK")
+    saved = contents(other)
+    assert NAME + "-journal" in saved
+    assert rows(other) == [b"one"]
+    assert contents(other) == saved
+
+
+def test_what_a_link_leads_to_is_not_opened(folder: Path) -> None:
+    writer(folder, "WAL").close()
+    with pytest.raises(Unreadable), database(TrialFiles(folder), "none.db"):
+        pass
+    (folder / "link.db").symlink_to(folder / NAME)
+    with pytest.raises(Unreadable), database(TrialFiles(folder), "link.db"):
+        pass
+    (folder / (NAME + "-wal")).symlink_to(folder / "elsewhere")
+    with pytest.raises(Unreadable), database(TrialFiles(folder), NAME):
+        pass
+
+
+def test_faults_while_reading_are_one_exception(folder: Path) -> None:
+    writer(folder, "DELETE").close()
+    with pytest.raises(Unreadable), database(TrialFiles(folder), NAME) as connection:
+        connection.execute("SELECT nothing FROM calls")
+    (folder / NAME).write_bytes((folder / NAME).read_bytes()[:4096] + b"\x99" * 4096)
+    with pytest.raises(Unreadable) as raised:
+        rows(folder)
+    assert not raised.value.closed
+
+
+def test_tables_are_told_by_their_columns(folder: Path) -> None:
+    writer(folder, "WAL").close()
+    files = TrialFiles(folder)
+    assert may_hold(files, NAME, "calls")
+    assert not may_hold(files, NAME, "other")
+    with database(files, NAME) as connection:
+        assert has_tables(connection, {"calls": {"x"}})
+        assert not has_tables(connection, {"calls": {"x", "y"}})
+        assert not has_tables(connection, {"other": set()})

@@ -1,0 +1,95 @@
+"""What recorders in front of a model share: their own names in paths, and sampling by call."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from wmo_distill.arrays import NO_IDS, Ids
+from wmo_distill.declare import COLUMNS
+from wmo_distill.files import Absent, parse_json, plain_text
+from wmo_distill.sources.evidence import SamplingEvidence
+from wmo_distill.tokenjson.extras import json_text
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+def parsed(data: bytes) -> Any | Absent:
+    """The JSON value of a record, faster than `parse_json` where that reads the same."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:  # NaN, for one
+        return parse_json(data)
+
+
+def name_in_path(*parts: object) -> str:
+    """Recorded names as one part of a path, another for each; a part that is null is empty."""
+    return ":".join("" if part is None else _quoted(part) for part in parts)
+
+
+def _quoted(part: object) -> str:
+    text = quote(plain_text(str(part)), safe="+=, ")
+    return text if text.strip(".") else text.replace(".", "%2E")
+
+
+def sampling_by_call(
+    asked: Sequence[Mapping[str, Any]],
+) -> tuple[SamplingEvidence, list[str | None]]:
+    """(the arguments of an episode's calls, and for each call those that others have otherwise)."""
+    found: dict[str, dict[str, Any]] = {}
+    for arguments in asked:
+        for name, value in arguments.items():
+            if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
+                found.setdefault(name, {}).setdefault(json_text(value) or "", value)
+    varying = {name for name, values in found.items() if len(values) > 1}
+    columns = {name: tuple(found[name].values()) for name in COLUMNS if name in found}
+    same = {
+        name: next(iter(values.values())) for name, values in found.items() if name not in varying
+    }
+    own = [
+        {name: arguments[name] for name in sorted(varying & arguments.keys())}
+        for arguments in asked
+    ]
+    texts = [json_text(values) if values else None for values in own]
+    return SamplingEvidence(in_calls=columns, asked=same), texts
+
+
+class Roots:
+    """Calls without coordinates, by the first call that each goes back to, as the tokens tell.
+
+    A call's parent is the one whose prompt and sampled ids are the longest start of its prompt.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[int, dict[int, int]] = {}
+        """By length and digest of prompt and sampled ids: the root."""
+
+    def add(self, number: int, prompt: Ids | None, answers: Sequence[Ids | None]) -> int:
+        """The root of a call; calls are given in order of time."""
+        if prompt is None or not prompt.size:
+            return number
+        digests = _digests(prompt)
+        root = number
+        for size in sorted((n for n in self._ends if n <= prompt.size), reverse=True):
+            known = self._ends[size].get(int(digests[size - 1]))
+            if known is not None:
+                root = known
+                break
+        for ids in answers:
+            whole = np.concatenate([prompt, NO_IDS if ids is None else ids])
+            self._ends.setdefault(whole.size, {})[int(_digests(whole)[-1])] = root
+        return root
+
+
+def _digests(ids: Ids) -> NDArray[np.uint64]:
+    """A digest of each start of a list of ids, to 64 bits."""
+    values = ids.astype(np.uint64) + np.uint64(1)
+    values *= _FACTOR
+    values ^= values >> np.uint64(29)
+    powers = np.full(ids.size, _FACTOR | np.uint64(1), np.uint64)
+    powers = np.multiply.accumulate(powers, dtype=np.uint64)
+    return np.cumsum(values * powers, dtype=np.uint64)

@@ -1,0 +1,1 @@
+"""Traces of rLLM's model gateway: an SQLite store, one row a call."""

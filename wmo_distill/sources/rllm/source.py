@@ -1,0 +1,162 @@
+"""rLLM's model gateway: an SQLite store of traces, one a call, each in a session.
+
+Wheel and git have one version number and two layouts: of git are `weight_version` and
+`routing_matrices`. Rows are written by background tasks, so `timestamp` gives the order.
+"""
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wmo_distill.files import NO_STATE, FilesState, TrialFiles
+from wmo_distill.options import BuildOptions
+from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
+from wmo_distill.sources.captured import Roots, name_in_path, parsed
+from wmo_distill.sources.evidence import (
+    Evidence,
+)
+from wmo_distill.sources.rllm.reading import Reading, Session, seconds
+from wmo_distill.sources.sqlite import (
+    FAULTS,
+    Unreadable,
+    database,
+    database_state,
+    has_tables,
+    may_hold,
+)
+from wmo_distill.tokenjson.rows import id_row
+
+_TABLES = {"traces": {"trace_id", "data"}, "trace_sessions": {"trace_id", "session_id"}}
+_SESSIONS = """SELECT s.session_id, {run}, t.rowid FROM trace_sessions s
+    LEFT JOIN traces t ON t.trace_id = s.trace_id ORDER BY s.rowid"""
+_WITHOUT = """SELECT rowid FROM traces t
+    WHERE NOT EXISTS (SELECT 1 FROM trace_sessions s WHERE s.trace_id = t.trace_id)"""
+_TRACE = "SELECT trace_id, data FROM traces WHERE rowid = ?"
+_OF_A_TASK = re.compile(r"(.+):(\d{1,9})")
+
+
+class RllmGateway:
+    """The source `rllm_gateway`."""
+
+    kind = "rllm_gateway"
+
+    def find(self, folder: Folder) -> Here:
+        """The sessions of the stores in a directory."""
+        files = TrialFiles(folder.path)
+        found: list[FoundTrial] = []
+        closed = False
+        for name in sorted(folder.files):
+            try:
+                if not may_hold(files, name, "trace_sessions"):
+                    continue
+                with database(files, name) as connection:
+                    sessions = _sessions(connection) if has_tables(connection, _TABLES) else {}
+            except Unreadable as fault:
+                closed |= fault.closed
+                continue
+            found += [
+                FoundTrial(
+                    source=self.kind,
+                    root=folder.path / name,
+                    path=(path := f"{folder.below(name)}#{session_name}"),
+                    trial_id=path,
+                    trial_name=session_name,
+                    locator=session,
+                )
+                for session_name, session in sessions.items()
+            ]
+        return Here(tuple(found), closed=closed) if found or closed else NOTHING
+
+    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+        """The size is the session's share of the store, the time that of the whole store."""
+        session = _session(found)
+        files = TrialFiles(found.root.parent)
+        whole = database_state(files, found.root.name, openable=openable)
+        if whole == NO_STATE:
+            return NO_STATE
+        return whole._replace(bytes=whole.bytes * len(session.rows) // session.of_rows)
+
+    def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
+        """One episode."""
+        session = _session(found)
+        reading = Reading(extra=options.extra)
+        try:
+            with database(TrialFiles(found.root.parent), found.root.name) as connection:
+                for row in session.rows:
+                    reading.add(row, _trace(connection, row))
+        except Unreadable:
+            reading.damaged = len(session.rows) - len(reading.found)
+        return [reading.evidence(found, session)]
+
+
+def _session(found: FoundTrial) -> Session:
+    assert isinstance(found.locator, Session)
+    return found.locator
+
+
+def _sessions(connection: sqlite3.Connection) -> dict[str, Session]:
+    """The sessions by their name in a path."""
+    # A later layout also has the gateway's run, in which another session may have the same name.
+    has_runs = has_tables(connection, {"trace_sessions": {"run_id"}})
+    query = _SESSIONS.format(run="s.run_id" if has_runs else "NULL")
+    rows: dict[tuple[str, str], list[int]] = {}
+    lost: Counter[tuple[str, str]] = Counter()
+    for name, run, row in connection.execute(query):
+        key = _text(name), _text(run)
+        of_session = rows.setdefault(key, [])
+        if row is None:
+            lost[key] += 1
+        else:
+            of_session.append(row)
+    loose = [row for (row,) in connection.execute(_WITHOUT)]
+    total = sum(map(len, rows.values())) + len(loose) or 1
+    tasks = {name: _OF_A_TASK.fullmatch(name) for name, _ in rows}
+    named = all(tasks.values())
+    found: dict[str, Session] = {}
+    for (name, run), of_session in rows.items():
+        session = Session(name, run, tuple(of_session), lost[name, run], total)
+        task = tasks[name]
+        if named and task is not None:
+            session = replace(session, task=task[1], attempt=int(task[2]))
+        found[name_in_path(*name.split(":")) + (f"@{name_in_path(run)}" if run else "")] = session
+    for start, of_root in _chats(connection, loose).items():
+        found[f"unattributed~{start}"] = Session(None, "", tuple(of_root), 0, total)
+    return found
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _chats(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, list[int]]:
+    """Traces without a session by the row of the first one that they go back to."""
+    roots = Roots()
+    chats: dict[int, list[int]] = {}
+    times = {row: seconds(_trace(connection, row) or {}) for row in rows}
+    for row in sorted(rows, key=lambda row: (times[row], row)):
+        trace = _trace(connection, row) or {}
+        prompt = id_row(trace.get("prompt_token_ids")).delta
+        answer = id_row(trace.get("completion_token_ids")).delta
+        chats.setdefault(roots.add(row, prompt, [answer]), []).append(row)
+    return chats
+
+
+def _trace(connection: sqlite3.Connection, row: int) -> Mapping[str, Any] | None:
+    """One trace, None if it is damaged."""
+    try:
+        found = connection.execute(_TRACE, (row,)).fetchone()
+    except FAULTS:
+        return None
+    if found is None or not isinstance(found[1], bytes):
+        return None
+    value = parsed(found[1])
+    if not isinstance(value, dict):
+        return None
+    own = found[0].decode("utf-8", "replace") if isinstance(found[0], bytes) else found[0]
+    return value if value.get("trace_id", own) == own else None

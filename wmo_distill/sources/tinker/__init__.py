@@ -1,0 +1,1 @@
+"""The files of Harbor trials: where they are, what they hold, and when they changed."""

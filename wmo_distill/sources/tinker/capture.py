@@ -1,0 +1,184 @@
+"""The two forms of a capture, JSON lines and an SQLite store: records by their places."""
+
+import io
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.sources.captured import parsed
+from wmo_distill.sources.sqlite import FAULTS, database
+from wmo_distill.sources.tinker.places import (
+    COORDINATES,
+    Head,
+    Line,
+    Place,
+    Rollout,
+    coordinates_of,
+    head_of,
+    key_of,
+    parsed_head,
+    seconds_of,
+)
+
+Record = Mapping[str, Any]
+_WIRE = ("sampling_session_id", "seq_id", "created_at", "metadata")
+_LISTS = ("prompt_tokens", "sampled_tokens", "logprobs")
+TABLES = {
+    "wire_rows": {"cursor", *COORDINATES, *_WIRE, *_LISTS, "sample_idx", "policy_version"},
+    "annotations": {"cursor", "kind", "payload"},
+}
+
+
+class Capture(Protocol):
+    """Records of calls, by place."""
+
+    def heads(self) -> Iterator[tuple[Place, Head | None]]:
+        """Every record of a call; None for one that is damaged at its start."""
+        ...
+
+    def record(self, place: Place) -> Record | None:
+        """One record as a JSON line holds it; None if it is damaged."""
+        ...
+
+
+@contextmanager
+def opened(files: TrialFiles, file: str, *, is_store: bool) -> Iterator[Capture | Absent]:
+    """A capture below the run's directory; Unreadable for a faulty database."""
+    if is_store:
+        with database(files, file) as connection:
+            yield Store(connection)
+        return
+    lines = files.open(file)
+    if isinstance(lines, Absent):
+        yield lines
+        return
+    with lines:
+        yield Lines(io.BufferedReader(lines, 1 << 20))  # type: ignore[arg-type]
+
+
+class Lines:
+    """JSON lines; what follows the last line break counts if it is whole."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+
+    def heads(self) -> Iterator[tuple[Place, Head | None]]:
+        start = 0
+        for line in self._file:
+            place = Line(start, len(line))
+            start += len(line)
+            if not line.strip():
+                continue
+            value = parsed_head(line)
+            if value is not None and value.get("kind", "sample") != "sample":
+                continue
+            yield place, head_of(value)
+
+    def record(self, place: Place) -> Record | None:
+        assert isinstance(place, Line)
+        try:
+            self._file.seek(place.start)
+            value = parsed(self._file.read(place.size))
+        except OSError:
+            return None
+        return value if isinstance(value, dict) else None
+
+
+class Store:
+    """Rows of a store: one a sequence in `wire_rows`, calls without any in `annotations`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def heads(self) -> Iterator[tuple[Place, Head | None]]:
+        columns = ", ".join(("cursor", *COORDINATES, *_WIRE))
+        for cursor, *values in self._connection.execute(f"SELECT {columns} FROM wire_rows"):
+            row = _texts(zip((*COORDINATES, *_WIRE), values, strict=True))
+            n = _metadata(row).get("num_samples")
+            at = seconds_of(row["created_at"])
+            yield cursor, Head(_scope(row), at, n if type(n) is int else 1, key_of(row))
+        query = "SELECT cursor, payload FROM annotations WHERE kind = 'sample'"
+        for cursor, payload in self._connection.execute(query):
+            yield -cursor, head_of(parsed_head(payload) if isinstance(payload, bytes) else None)
+
+    def record(self, place: Place) -> Record | None:
+        assert isinstance(place, int)
+        try:
+            return self._annotation(-place) if place < 0 else self._wire(place)
+        except FAULTS:
+            return None
+
+    def _annotation(self, cursor: int) -> Record | None:
+        query = "SELECT payload FROM annotations WHERE cursor = ?"
+        row = self._connection.execute(query, (cursor,)).fetchone()
+        value = parsed(row[0]) if row and isinstance(row[0], bytes) else None
+        return value if isinstance(value, dict) else None
+
+    def _wire(self, cursor: int) -> Record | None:
+        names = sorted(TABLES["wire_rows"])
+        query = f"SELECT {', '.join(names)} FROM wire_rows WHERE cursor = ?"
+        found = self._connection.execute(query, (cursor,)).fetchone()
+        if found is None:
+            return None
+        row = _texts(zip(names, found, strict=True))
+        lists = {name: _list(row[name]) for name in _LISTS}
+        metadata = _metadata(row)
+        return {
+            **metadata,
+            "scope": {**_scope(row), **_object(metadata.get("scope"))},
+            "created_at": row["created_at"],
+            "sampling_session_id": row["sampling_session_id"],
+            "seq_id": row["seq_id"],
+            "model_path": row["policy_version"],
+            "prompt_tokens": lists["prompt_tokens"],
+            "samples": [
+                {
+                    "tokens": lists["sampled_tokens"],
+                    "logprobs": lists["logprobs"],
+                    "stop_reason": metadata.get("stop_reason"),
+                    "index": row["sample_idx"],
+                }
+            ],
+        }
+
+
+def own_record(capture: Capture, place: Place, rollout: Rollout) -> Record | None:
+    """A record if it still is one of the rollout's."""
+    record = capture.record(place)
+    if record is None or not isinstance(record.get("scope"), dict):
+        return None
+    return record if coordinates_of(record["scope"]) == rollout.coordinates else None
+
+
+def _texts(values: Any) -> dict[str, Any]:
+    """Columns by name, with texts where SQLite has bytes; lists stay as they are."""
+    return {
+        name: value.decode("utf-8", "replace")
+        if isinstance(value, bytes) and name not in (*_LISTS, "metadata")
+        else value
+        for name, value in values
+    }
+
+
+def _scope(row: Mapping[str, Any]) -> dict[str, Any]:
+    scope = {name: row[name] for name in COORDINATES if row[name] is not None}
+    # The store's own word for a call without a run.
+    return {} if scope == {"run_id": "unattributed"} else scope
+
+
+def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
+    data = row["metadata"]
+    return _object(parsed(data) if isinstance(data, bytes) else None)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(data: object) -> Any:
+    """A list of a column; what is no JSON text is damaged, null is missing."""
+    if data is None:
+        return None
+    return parsed(data) if isinstance(data, bytes) else Absent.UNREADABLE
