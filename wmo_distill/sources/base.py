@@ -26,6 +26,8 @@ class FoundTrial:
     trial_name: str = ""
     locator: object = None
     """What the source needs to find it again in its file, or next to it; frozen."""
+    is_sure: bool = False
+    """Whether the id is certain, so that nobody reads the trial for it."""
 
     @property
     def sort_key(self) -> bytes:
@@ -79,7 +81,7 @@ class Source(Protocol):
         ...
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
-        """The evidence of its episodes, at least one, in recorded order."""
+        """The evidence of its episodes in recorded order; none where its file cannot be read."""
         ...
 
 

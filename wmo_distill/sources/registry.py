@@ -5,8 +5,9 @@ from pathlib import Path
 
 from wmo_distill.sources.base import FoundTrial, Source
 from wmo_distill.sources.harbor.source import Harbor
+from wmo_distill.sources.verifiers.source import Verifiers
 
-SOURCES: dict[str, Callable[[], Source]] = {"harbor": Harbor}
+SOURCES: dict[str, Callable[[], Source]] = {"harbor": Harbor, "verifiers": Verifiers}
 
 
 def new_sources() -> tuple[Source, ...]:
