@@ -83,7 +83,7 @@ def recorded_calls(
             continue
         prompt, completion = MISSING_IDS, MISSING_IDS
         if graph.has_tokens and graph.broken[i]:
-            prompt = DAMAGED_IDS
+            prompt = completion = DAMAGED_IDS
         elif graph.has_tokens:
             prompt = graph.prompt(i, *before.get(chat, (None, None)))
             before[chat] = i, prompt

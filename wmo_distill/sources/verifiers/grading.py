@@ -34,6 +34,8 @@ def grade_of(
             if sound and weight != 1:
                 rewards[f"{name}.weight"] = weight
             total = _plus(total, score, weight) if sound else None
+    if not rewards and not issues:
+        issues.append(Issue.REWARDS_MISSING)
     dropped = trace.get("dropped")
     late = trace.get("stop_condition") == "scoring_timeout"
     spoiled = failed or late or dropped is not None or Issue.REWARDS_PARTIAL in issues

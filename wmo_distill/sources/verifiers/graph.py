@@ -132,7 +132,7 @@ def _node(value: dict[str, Any], row: IdRow, has_tokens: bool) -> Node:
     node.k = _sampled(value.get("mask"), row.size)
     if not node.sampled:
         # What no call sampled is context, whatever the mask says.
-        node.damaged += bool(node.k) or (node.k is None and _any(value.get("mask")))
+        node.damaged += node.k != 0 and not row.missing
         node.k = 0
     _add_links(node, value.get("semantic_parents"))
     message = value.get("message")
@@ -147,10 +147,6 @@ def _sampled(mask: Any, size: int) -> int | None:
         return 0 if mask is None and not size else None
     k = mask.count(True)
     return k if not k or mask.index(True) == size - k else None
-
-
-def _any(mask: Any) -> bool:
-    return isinstance(mask, list) and True in mask
 
 
 def _add_links(node: Node, recorded: Any) -> None:

@@ -77,7 +77,7 @@ def trace_evidence(
         lineages=chats.lineages,
         counters=CallCounters(answers_marked=True),
         sampling=_sampling(own, episode, calls.in_calls, graph.nodes),
-        ending=_ending(stop, told, errors if failed else []),
+        ending=_ending(stop, told, errors if failed else [], calls.compactions),
         grade=grade_of(trace, errors, failed=failed),
         times=times_of(trace, entries),
         issues=tuple(issues),
@@ -185,7 +185,12 @@ def _sampling(
     return SamplingEvidence(in_calls=in_calls, asked=asked)
 
 
-def _ending(stop: StopReason, told: Told, errors: Sequence[Mapping[str, Any]]) -> EndingEvidence:
+def _ending(
+    stop: StopReason,
+    told: Told,
+    errors: Sequence[Mapping[str, Any]],
+    compactions: Sequence[int] = (),
+) -> EndingEvidence:
     return EndingEvidence(
         stated=stop,
         completion=Completion.NONE,
@@ -193,4 +198,5 @@ def _ending(stop: StopReason, told: Told, errors: Sequence[Mapping[str, Any]]) -
         n_episodes=told.turns,
         cap=told.cap,
         trace=RunTrace(reference_word=told.word),
+        compactions=tuple(compactions),
     )
