@@ -1,8 +1,8 @@
 """What one line is, by its outermost keys, and where its traces are; no number is parsed.
 
-{"id": "e", "traces": [{"id": "t", "nodes": [...]}, ...]}    an episode
-{"id": "t", "nodes": [...]}                                  a bare trace
-{"example_id": 0, "completion": [...], "reward": 1.0}        a row of the time before traces
+an episode        {"id": "e", "traces": [{"id": "t", "nodes": [...]}, ...]}
+a bare trace      {"id": "t", "nodes": [...]}
+a row before them {"example_id": 0, "completion": [...], "reward": 1.0}
 """
 
 import re
@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from wmo_distill.files import Absent, parse_json, plain_text
 
-# A string, with the colon if it is a key; a list of numbers alone; or a bracket.
-_TOKEN = re.compile(
-    rb'("[^"\\]*(?:\\.[^"\\]*)*")([ \t\r]*:)?|\[[-+0-9.eE, \ttrufalsn]*\]|[\[\]{}]', re.DOTALL
-)
+# A string, with the colon if it is a key; or a bracket.
+_TOKEN = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")([ \t\r]*:)?|[\[\]{}]', re.DOTALL)
+_MARKS = (b"]", b"[", b'"', b"{")
 _BOM = b"\xef\xbb\xbf"
 _ID, _TRACES, _NODES = b'"id"', b'"traces"', b'"nodes"'
 _ROW = {b'"example_id"', b'"completion"', b'"reward"'}
@@ -66,7 +65,9 @@ def outline_of(line: bytes) -> Outline:
     name = [b""] * (_DEEP + 1)  # the last key on each level
     start = [0] * (_DEEP + 1)  # where the value that holds each level begins
     trace_id: str | None = None
-    for token in _TOKEN.finditer(line):
+    ahead = [-1] * len(_MARKS)
+    end = 0
+    while token := _TOKEN.search(line, end):
         begin, end = token.span()
         byte = line[begin]
         if byte == _QUOTE:
@@ -76,7 +77,9 @@ def outline_of(line: bytes) -> Outline:
                 if depth == 1:
                     keys.add(token[1])
                 continue
-        elif end - begin == 1:
+        elif byte == _LIST and (close := _flat_end(line, end, ahead)):
+            end = close
+        else:
             if byte in b"[{":
                 depth += 1
                 if depth <= _DEEP:
@@ -106,6 +109,19 @@ def outline_of(line: bytes) -> Outline:
                 trace_id = _text(token[1])
     found.kind = _kind(keys, line[found.listed[0]])
     return found
+
+
+def _flat_end(line: bytes, at: int, ahead: list[int]) -> int:
+    """Where a list ends that opened before `at`, if it holds numbers alone, else 0.
+
+    `ahead` is where each mark is next: each byte is looked at once for each of them.
+    """
+    for k, mark in enumerate(_MARKS):
+        if ahead[k] < at:
+            place = line.find(mark, at)
+            ahead[k] = len(line) if place < 0 else place
+    close, *others = ahead
+    return close + 1 if close < min(others) else 0
 
 
 def _kind(keys: set[bytes], first: int) -> Kind | None:
