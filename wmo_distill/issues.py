@@ -191,11 +191,6 @@ class Issue(StrEnum):
     )
 
     # records of other recorders
-    RECORD_UNREADABLE = (
-        "record_unreadable",
-        "a record of a call that is torn, altered, no JSON or of an unknown version was dropped",
-        True,
-    )
     LAYOUT_UNKNOWN = (
         "layout_unknown",
         "a record of a call in a layout that is not read: its ids are elsewhere",
@@ -207,6 +202,26 @@ class Issue(StrEnum):
     LOGPROBS_FROM_RAW_RESPONSE = (
         "logprobs_from_raw_response",
         "a list of log-probabilities lost its nulls and was read from the server's own answer",
+    )
+    LOGPROBS_ROUNDED = (
+        "logprobs_rounded",
+        "the writer rounded all log-probabilities to four decimals",
+        False,
+        True,
+    )
+    TENSOR_NOT_READABLE = (
+        "tensor_not_readable",
+        "a tensor next to the tokens (experts, top log-probabilities, images) was left out",
+    )
+    CHATS_UNLABELLED = (
+        "chats_unlabelled",
+        "several chats, and no link says what they are: told apart by their system messages",
+    )
+    AGENT_NOT_TRAINABLE = (
+        "agent_not_trainable",
+        "an agent that is not to be trained: none of its chats is the main one",
+        False,
+        True,
     )
 
     # sinks
@@ -250,7 +265,23 @@ class Issue(StrEnum):
     MAX_TURNS_UNKNOWN = "max_turns_unknown", "the trial's config cannot be read: cap unknown"
     MAX_TURNS_CONFLICT = "max_turns_conflict", "--max-turns differs from the trial's own config"
 
+    STOP_CONDITION_UNKNOWN = (
+        "stop_condition_unknown",
+        "a stop condition of the task's own: the ending is unknown",
+    )
+    STOP_INFERRED = (
+        "stop_inferred",
+        "a timeout of grading overwrote why the agent ended: taken from turns and times",
+    )
+    EARLIER_ATTEMPTS_FAILED = (
+        "earlier_attempts_failed",
+        "errors of attempts before this one, which did not fail",
+        False,
+        True,
+    )
+
     # how it was sampled
+    MODELS_DIFFER = "models_differ", "a call went to another model than the agent's"
     DECLARED_CONFLICT = (
         "declared_conflict",
         "a declared value differs from what is recorded, which was kept",
@@ -272,6 +303,7 @@ class Issue(StrEnum):
 
     # how it was graded
     REWARDS_MISSING = "rewards_missing", "the result holds no rewards"
+    REWARDS_PARTIAL = "rewards_partial", "a reward is null: its scoring began and did not end"
     REWARD_KEY_MISSING = "reward_key_missing", "the rewards have no such key"
     REWARD_NOT_NUMBER = "reward_not_number", "a reward is no JSON number"
     REWARD_NOT_FINITE = "reward_not_finite", "a reward is not finite"

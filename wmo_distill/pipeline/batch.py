@@ -128,6 +128,8 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     except Exception as error:
         return failed(work, Reason.READ_FAILED, error), ()
     records = read.records
+    if not records:
+        return failed(work, Reason.LINE_UNREADABLE), ()
     if sum(len(r.spans) for r in records) + sum(read.calls_dropped.values()) != read.calls_found:
         return failed(work, Reason.CALLS_UNBALANCED), ()
     if state_of(work.found, batch.options.sinks) != work.state:

@@ -18,7 +18,7 @@ from wmo_distill.trial import read_identity
 
 # Rows that say more of the run than of the trial's files.
 _READ_AGAIN = {Issue.CHANGED_WHILE_READING.value, Reason.WORKER_DIED.value}
-_FAILED = {Reason.READ_FAILED.value, Reason.CALLS_UNBALANCED.value}
+_FAILED = {Reason.LINE_UNREADABLE.value, Reason.READ_FAILED.value, Reason.CALLS_UNBALANCED.value}
 
 
 def roster_of(
@@ -141,6 +141,7 @@ def _unread(work: Work, cells: str) -> Pending:
         cells,
         trial_id=None if found is None else found.trial_id,
         trial_name=None if found is None else found.trial_name,
+        is_known=found is not None and found.is_sure,
     )
 
 

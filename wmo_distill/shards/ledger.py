@@ -22,6 +22,8 @@ class Reason(StrEnum):
 
     DUPLICATE_ID = "duplicate_id"
     NO_CELL = "no_cell"
+    LINE_UNREADABLE = "line_unreadable"
+    """A line that holds no record of its format, a torn last one among them."""
     READ_FAILED = "read_failed"
     WORKER_DIED = "worker_died"
     CALLS_UNBALANCED = "calls_unbalanced"

@@ -26,6 +26,8 @@ class FoundTrial:
     trial_name: str = ""
     locator: object = None
     """What the source needs to find it again in its file, or next to it; frozen."""
+    is_sure: bool = False
+    """Whether the id is certain, so that nobody reads the trial for it."""
 
     @property
     def sort_key(self) -> bytes:
@@ -55,10 +57,10 @@ class Here:
     trials: tuple[FoundTrial, ...] = ()
     whole: bool = False
     """Whether the directory is the source's own: no other one is asked, nothing below searched."""
-    taken: frozenset[str] = frozenset()
-    """Files of this format, which no other source need look at."""
     closed: bool = False
     """Whether a file that may be a trial is there and cannot be opened."""
+    taken: frozenset[str] = frozenset()
+    """Files of this format, which no other source need look at."""
 
 
 NOTHING = Here()
@@ -81,7 +83,7 @@ class Source(Protocol):
         ...
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
-        """The evidence of its episodes, at least one, in recorded order."""
+        """The evidence of its episodes in recorded order; none where its file cannot be read."""
         ...
 
 

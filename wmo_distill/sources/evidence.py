@@ -177,6 +177,12 @@ class GradeEvidence:
     """Whether a result could be read."""
     reward_files: RewardFiles = field(default_factory=RewardFiles)
     tests: TestsReport = field(default_factory=TestsReport)
+    has_total: bool = False
+    """Whether `total` is the reward, unless a caller asks for one of `rewards` by name."""
+    total: float | None = None
+    """What the format makes of all rewards; None where one of them is not there."""
+    note: str | None = None
+    """The note by the format's own words; None leaves it to the exceptions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +191,8 @@ class CallCounters:
 
     declared: Completeness = Completeness.SILENT
     """What the format itself says of this episode's calls."""
+    answers_marked: bool = False
+    """Whether the format says which answers in prompts were sampled: then no witness is needed."""
     lost: int = 0
     """Calls that the format knows to be sampled, and of which it holds no record."""
     n_episodes: int | None = None

@@ -10,9 +10,11 @@ from wmo_distill.sources.nemo_gym.source import NemoGym
 from wmo_distill.sources.openenv.source import OpenEnv
 from wmo_distill.sources.rllm.source import RllmGateway
 from wmo_distill.sources.tinker.source import TinkerCapture
+from wmo_distill.sources.verifiers.source import Verifiers
 
 SOURCES: dict[str, Callable[[], Source]] = {
     "harbor": Harbor,
+    "verifiers": Verifiers,
     "nemo_gym": NemoGym,
     "openenv": OpenEnv,
     "agentlightning": AgentLightning,

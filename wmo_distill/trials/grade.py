@@ -36,7 +36,7 @@ def grade(evidence: GradeEvidence, options: BuildOptions) -> Grade:
     recorded = evidence.rewards
     used, found = _used_rewards(recorded, evidence, options)
     values, faults = reward_values(used)
-    reward, refusal = choose_reward(used, values, options)
+    reward, refusal = _reward(evidence, used, values, options)
     if reward is not None:
         faults += _against_tests(reward, evidence.tests.tests)
     return Grade(
@@ -46,7 +46,7 @@ def grade(evidence: GradeEvidence, options: BuildOptions) -> Grade:
         infra_failed=not recorded,
         passed=passes(reward, options.pass_at),
         tests=evidence.tests.tests,
-        note=_note(evidence, bool(recorded)),
+        note=_note(evidence, bool(recorded)) if evidence.note is None else evidence.note,
         issues=(
             *evidence.reward_issues,
             *evidence.reward_files.issues,
@@ -98,7 +98,24 @@ def choose_reward(
         return None, ()
     if options.reward_key not in recorded:
         return None, (Issue.REWARD_KEY_MISSING,)
-    reward = values.get(options.reward_key)
+    return _in_range(values.get(options.reward_key), options)
+
+
+def _reward(
+    evidence: GradeEvidence,
+    recorded: Mapping[str, object],
+    values: Mapping[str, float],
+    options: BuildOptions,
+) -> tuple[float | None, tuple[Issue, ...]]:
+    """The format's own total where it has one and no other reward is asked for."""
+    if evidence.has_total and options.reward_key == BuildOptions().reward_key:
+        return _in_range(evidence.total, options)
+    return choose_reward(recorded, values, options)
+
+
+def _in_range(
+    reward: float | None, options: BuildOptions
+) -> tuple[float | None, tuple[Issue, ...]]:
     if reward is None or not isfinite(reward):
         return None, ()  # `reward_values` has named the fault
     low, high = options.reward_range

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from wmo_distill.arrays import Ids
+from wmo_distill.arrays import NO_IDS, Ids
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
 from wmo_distill.sources.evidence import Evidence
@@ -103,13 +103,16 @@ def placed_spans(evidence: Evidence, *, salvage: bool = True, extra: bool = True
     else:
         source, issues = evidence.call_source, evidence.call_issues
         chats = _recorded_chats(evidence, salvage)
-    return _spans(chats, source, issues)
+    return _spans(chats, source, issues, witness=not evidence.counters.answers_marked)
 
 
-def _spans(chats: list[_Chat], source: SpanSource, issues: tuple[Issue, ...]) -> Spans:
+def _spans(
+    chats: list[_Chat], source: SpanSource, issues: tuple[Issue, ...], *, witness: bool
+) -> Spans:
+    """`witness`: whether the tokens are to prove that no answer is missing."""
     for number, chat in enumerate(chats):
         chat.build(number)
-    header = header_of([chat.chain.chat for chat in chats if chat.kept])
+    header = header_of([chat.chain.chat for chat in chats if chat.kept]) if witness else NO_IDS
     split = [chat.split(header) for chat in chats]
     said = [*issues, *(issue for _, of_chat in split for issue in of_chat)]
     # The chats given keep their numbers; those found in them come after.
@@ -120,7 +123,7 @@ def _spans(chats: list[_Chat], source: SpanSource, issues: tuple[Issue, ...]) ->
     kept = [chat for chat in whole if chat.kept]
     lost = sum(chat.lost(header) for chat in kept)
     spans = [span for chat in whole for span in chat.chain.spans]
-    if not header.size and provable([chat.chain.chat for chat in kept]):
+    if witness and not header.size and provable([chat.chain.chat for chat in kept]):
         said.append(Issue.HOLE_UNPROVABLE)
     if whole[0].kept and history_before(whole[0].chain.chat, header):
         said.append(Issue.HISTORY_BEFORE_FIRST_CALL)

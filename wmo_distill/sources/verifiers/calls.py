@@ -1,0 +1,164 @@
+"""The recorded calls of a trace: a call for each sampled node, with all that is known of it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wmo_distill.declare import COLUMNS
+from wmo_distill.files import plain_text
+from wmo_distill.issues import Issue
+from wmo_distill.sources.recorded import Call
+from wmo_distill.sources.values import Values
+from wmo_distill.sources.verifiers.chats import MAIN, Chats
+from wmo_distill.sources.verifiers.graph import Graph, Node
+from wmo_distill.tokenjson.extras import json_text
+from wmo_distill.tokenjson.rows import DAMAGED_IDS, MISSING_IDS, IdRow
+
+_EXTRA = (
+    "advantages", "reference_logprobs", "trainer_logprobs", "entropies", "loss_weights", "message",
+)  # fmt: skip
+_TENSORS = (
+    "routed_experts", "kept_tokens", "sampling_mask", "top_logprobs", "multi_modal_data",
+)  # fmt: skip
+_DIGITS = 4
+
+
+@dataclass(slots=True)
+class Recorded:
+    """The calls of a trace in order, and the account of those that no list of ours can hold."""
+
+    calls: list[Call] = field(default_factory=list)
+    unplaced: int = 0
+    """Calls of which nobody can tell where the prompt ends."""
+    issues: list[Issue] = field(default_factory=list)
+    compactions: list[int] = field(default_factory=list)
+    in_calls: dict[str, list[Any]] = field(default_factory=dict)
+    """The distinct sampling values of the main chat."""
+
+
+def entries_by_node(recorded: Any, n_nodes: int, values: Values) -> dict[int, dict[str, Any]]:
+    """What `calls` adds to each node; attempts that committed nothing are left out."""
+    entries: dict[int, dict[str, Any]] = {}
+    for entry in recorded if isinstance(recorded, list) else ():
+        node = entry.get("node") if isinstance(entry, dict) else False
+        if node is None:
+            continue
+        if type(node) is int and 0 <= node < n_nodes:
+            entries[node] = entry
+        else:
+            values.issues.append(Issue.VALUE_DAMAGED)
+    return entries
+
+
+def flat_sampling(recorded: Any) -> dict[str, Any]:
+    """Sampling arguments, those of an `extra_body` over the others; null is not recorded."""
+    if not isinstance(recorded, dict):
+        return {}
+    inner = recorded.get("extra_body")
+    merged = {**recorded, **(inner if isinstance(inner, dict) else {})}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def recorded_calls(
+    graph: Graph, chats: Chats, entries: Mapping[int, dict[str, Any]], *, extra: bool
+) -> Recorded:
+    """A call for each sampled node, in order of the nodes."""
+    found = Recorded()
+    asked = {i: flat_sampling(entry.get("sampling")) for i, entry in entries.items()}
+    found.in_calls = _distinct([asked[i] for i in chats.main if i in asked])
+    varying = sorted(name for name, known in found.in_calls.items() if len(known) > 1)
+    before: dict[str, tuple[int, IdRow]] = {}
+    places: dict[str, int] = {}
+    for i, chat in chats.of.items():
+        node, entry = graph.nodes[i], entries.get(i, {})
+        place = places.get(chat, 0)
+        places[chat] = place + 1
+        if i in chats.compactions and chat == MAIN:
+            found.compactions.append(place)
+        if node.k is None and graph.has_tokens and not graph.broken[i]:
+            found.unplaced += 1
+            continue
+        prompt, completion = MISSING_IDS, MISSING_IDS
+        if graph.has_tokens and graph.broken[i]:
+            prompt = completion = DAMAGED_IDS
+        elif graph.has_tokens:
+            prompt = graph.prompt(i, *before.get(chat, (None, None)))
+            before[chat] = i, prompt
+            if node.ids is not None and node.ids.size:
+                completion = graph.completion(i)
+        own = {name: asked[i][name] for name in varying if name in asked.get(i, {})}
+        reason = entry.get("finish_reason")
+        found.calls.append(
+            Call(
+                place,
+                prompt,
+                completion,
+                node.logprobs,
+                extra=_extra(node, entry) if extra else None,
+                finish_reason=plain_text(reason) if isinstance(reason, str) else None,
+                lineage=chat,
+                versions=_versions(node, found.issues),
+                sampling=json_text(own) if own else None,
+                used=True if i in chats.siblings else None,
+            )
+        )
+    if any(name in node.record for node in graph.nodes for name in _TENSORS):
+        found.issues.append(Issue.TENSOR_NOT_READABLE)
+    if is_rounded(found.calls):
+        found.issues.append(Issue.LOGPROBS_ROUNDED)
+    return found
+
+
+def is_rounded(calls: Sequence[Call]) -> bool:
+    """Whether all log-probabilities of a trace, and not only zeros, have four decimals at most."""
+    rows = [call.logprobs.values for call in calls if call.logprobs.values is not None]
+    values = np.concatenate(rows) if rows else np.empty(0)
+    values = values[np.isfinite(values)]
+    return bool(values.any()) and bool((np.round(values, _DIGITS) == values).all())
+
+
+def _extra(node: Node, entry: Mapping[str, Any]) -> str | None:
+    beside = {name: node.record[name] for name in _EXTRA if node.record.get(name) is not None}
+    if entry.get("usage") is not None:
+        beside["usage"] = entry["usage"]
+    return json_text(beside) if beside else None
+
+
+def _versions(node: Node, issues: list[Issue]) -> tuple[tuple[str, int], ...] | None:
+    """Runs of one version from the first sampled id to the last; any gap leaves it unknown."""
+    spans = node.record.get("weight_versions")
+    if spans is None or not node.k:
+        return None
+    runs: list[tuple[str, int]] = []
+    end = 0
+    for span in spans if isinstance(spans, list) else [None]:
+        version, start, stop = (
+            (span.get("version"), span.get("start"), span.get("end"))
+            if isinstance(span, dict)
+            else (None, None, None)
+        )
+        if not isinstance(version, str) or start != end or type(stop) is not int or stop <= end:
+            break
+        if not runs or runs[-1][0] != plain_text(version):
+            runs.append((plain_text(version), end))
+        end = stop
+    if runs and end == node.k:
+        return tuple(runs)
+    issues += [Issue.VALUE_DAMAGED] * (spans != [])
+    return None
+
+
+def _distinct(asked: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The distinct values of each column, in order."""
+    found: dict[str, dict[Any, Any]] = {}
+    for values in asked:
+        for name in COLUMNS:
+            value = values.get(name)
+            if value is None or (isinstance(value, float) and math.isnan(value)):
+                continue
+            scalar = value if isinstance(value, str | int | float) else None
+            found.setdefault(name, {}).setdefault((type(value), scalar), value)
+    return {name: list(known.values()) for name, known in found.items()}
