@@ -226,5 +226,5 @@ def test_a_damaged_part_is_named(tmp_path: Path, data: bytes | None) -> None:
     if data is not None:
         part.write_bytes(data)
     for read in (scan, lambda out: list(iter_records(out)), passed_over):
-        with pytest.raises(DistillError, match=r"part-00000\.parquet: expected a part as the"):
+        with pytest.raises(DistillError, match=r"part-00000\.parquet: expected a part as its"):
             read(tmp_path)  # type: ignore[operator]
