@@ -211,7 +211,7 @@ class Issue(StrEnum):
     )
     TENSOR_NOT_READABLE = (
         "tensor_not_readable",
-        "a tensor next to the tokens (experts, top log-probabilities, images) was left out",
+        "a tensor of a message (experts, top log-probabilities, images) was left out",
     )
     CHATS_UNLABELLED = (
         "chats_unlabelled",

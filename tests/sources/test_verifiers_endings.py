@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from wmo_distill.issues import Issue
-from wmo_distill.sources.verifiers.ending import Told, old_stop_of, stop_of
+from wmo_distill.sources.verifiers.ending import Signs, old_stop_of, stop_of
 
 LONG = {"type": "ProviderError", "status_code": 400, "message": "maximum context length is 77"}
 BUSY = {"type": "ProviderError", "status_code": 503, "message": "no context for you"}
@@ -13,7 +13,7 @@ SLOW = {"type": "HarnessError", "message": "agent timeout: rollout exceeded its 
 
 
 @pytest.mark.parametrize(
-    ("word", "told", "expected"),
+    ("word", "signs", "expected"),
     [
         ("agent_completed", {}, "submitted"),
         ("agent_completed", {"cut": True}, "output_truncated"),
@@ -62,8 +62,8 @@ SLOW = {"type": "HarnessError", "message": "agent timeout: rollout exceeded its 
         ("my_own", {}, "unknown"),
     ],
 )  # fmt: skip
-def test_ending(word: str | None, told: dict[str, Any], expected: str) -> None:
-    reason, issues = stop_of(Told(word=word, **told))
+def test_ending(word: str | None, signs: dict[str, Any], expected: str) -> None:
+    reason, issues = stop_of(Signs(word=word, **signs))
     assert reason == expected
     late = word in ("finalize_timeout", "scoring_timeout")
     said = (Issue.STOP_INFERRED,) if late else ()

@@ -121,10 +121,10 @@ def is_rounded(calls: Sequence[Call]) -> bool:
 
 
 def _extra(node: Node, entry: Mapping[str, Any]) -> str | None:
-    beside = {name: node.record[name] for name in _EXTRA if node.record.get(name) is not None}
+    around = {name: node.record[name] for name in _EXTRA if node.record.get(name) is not None}
     if entry.get("usage") is not None:
-        beside["usage"] = entry["usage"]
-    return json_text(beside) if beside else None
+        around["usage"] = entry["usage"]
+    return json_text(around) if around else None
 
 
 def _versions(node: Node, issues: list[Issue]) -> tuple[tuple[str, int], ...] | None:

@@ -1,4 +1,4 @@
-"""The calls of a trace by chat: what the agent's main chat is, and what is beside it.
+"""The calls of a trace by chat: the agent's main one, and others.
 
 The agent's own answers are one chat, however its history was rewritten in between; a chat that a
 link says to be a subagent's, or that has a system message of its own, is another.

@@ -41,7 +41,7 @@ _OLD_PROVIDER = ("ModelError", "EmptyModelResponseError", "InvalidModelResponseE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Signs:
     """What a trace says of its end."""
 
     word: str | None = None
@@ -59,23 +59,23 @@ class Told:
     """Seconds that the agent had."""
 
 
-def stop_of(told: Told) -> tuple[StopReason, tuple[Issue, ...]]:
+def stop_of(signs: Signs) -> tuple[StopReason, tuple[Issue, ...]]:
     """The ending in our words; a stop function of a task's own says nothing that we know."""
-    word = told.word
+    word = signs.word
     if word is None:
-        return (_by_error(told) if told.failed else StopReason.UNKNOWN), ()
+        return (_by_error(signs) if signs.failed else StopReason.UNKNOWN), ()
     if word in _WORDS:
         return _WORDS[word], ()
     if word in _DONE:
-        return _done(told), ()
+        return _done(signs), ()
     if word == "provider_error":
-        return _provider(told.error), ()
+        return _provider(signs.error), ()
     if word in _FAULTS:
-        return (StopReason.ERROR if told.started else StopReason.NOT_RUN), ()
+        return (StopReason.ERROR if signs.started else StopReason.NOT_RUN), ()
     if word == "error":
-        return _by_error(told), ()
+        return _by_error(signs), ()
     if word in _LATE:
-        return _before_timeout(told), (Issue.STOP_INFERRED,)
+        return _before_timeout(signs), (Issue.STOP_INFERRED,)
     return StopReason.UNKNOWN, (Issue.STOP_CONDITION_UNKNOWN,)
 
 
@@ -99,21 +99,21 @@ def old_stop_of(
     return StopReason.UNKNOWN, () if word is None else (Issue.STOP_CONDITION_UNKNOWN,)
 
 
-def _done(told: Told) -> StopReason:
-    return StopReason.OUTPUT_TRUNCATED if told.cut else StopReason.SUBMITTED
+def _done(signs: Signs) -> StopReason:
+    return StopReason.OUTPUT_TRUNCATED if signs.cut else StopReason.SUBMITTED
 
 
-def _before_timeout(told: Told) -> StopReason:
+def _before_timeout(signs: Signs) -> StopReason:
     """Why the agent had ended before grading took too long, which overwrote its own word."""
-    if told.seconds is not None and told.allowed is not None and told.seconds >= told.allowed:
+    if signs.seconds is not None and signs.allowed is not None and signs.seconds >= signs.allowed:
         return StopReason.BUDGET
-    if told.cap is not None and told.turns >= told.cap:
+    if signs.cap is not None and signs.turns >= signs.cap:
         return StopReason.MAX_TURNS
-    return _done(told)
+    return _done(signs)
 
 
-def _by_error(told: Told) -> StopReason:
-    error = told.error or {}
+def _by_error(signs: Signs) -> StopReason:
+    error = signs.error or {}
     kind, message = error.get("type"), str(error.get("message") or "")
     if kind == "OverlongPromptError":
         return StopReason.CONTEXT_OVERFLOW
@@ -123,7 +123,7 @@ def _by_error(told: Told) -> StopReason:
         return StopReason.SESSION_DIED
     if kind == "HarnessError" and message.startswith("agent timeout"):
         return StopReason.BUDGET
-    return StopReason.ERROR if told.started else StopReason.NOT_RUN
+    return StopReason.ERROR if signs.started else StopReason.NOT_RUN
 
 
 def _provider(error: Mapping[str, Any] | None) -> StopReason:

@@ -22,7 +22,7 @@ from wmo_distill.tokenjson.rows import IdRow, LogprobRow, id_row, logprob_row
 
 @dataclass(slots=True)
 class Node:
-    """One message. `ids` is None where they are damaged, or not recorded beside others that are."""
+    """One message. `ids` is None where they are damaged, or missing while others are recorded."""
 
     parent: int
     """-1: a root."""

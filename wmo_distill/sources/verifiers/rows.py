@@ -76,14 +76,14 @@ def _calls(trajectory: Any, *, extra: bool) -> tuple[list[Call], list[Issue]]:
         sound = _is_all(one.get("prompt_mask"), 0, prompt.size)
         sound = sound and _is_all(one.get("completion_mask"), 1, sampled.size)
         reason = at(step, "response", "message", "finish_reason")
-        beside = {name: step[name] for name in ("advantage", "reward") if one and name in step}
+        around = {name: step[name] for name in ("advantage", "reward") if one and name in step}
         calls.append(
             Call(
                 k,
                 prompt if sound else DAMAGED_IDS,
                 sampled,
                 logprob_row(one.get("completion_logprobs")),
-                extra=json_text(beside) if extra and beside else None,
+                extra=json_text(around) if extra and around else None,
                 finish_reason=plain_text(reason) if isinstance(reason, str) else None,
             )
         )

@@ -1,4 +1,4 @@
-"""What a run says of all its rollouts: the configuration beside the file, and the run's name."""
+"""What a run says of all its rollouts: its configuration, and its name."""
 
 import tomllib
 from contextlib import suppress

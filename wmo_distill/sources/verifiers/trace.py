@@ -23,7 +23,7 @@ from wmo_distill.sources.evidence import (
 from wmo_distill.sources.values import Values, at, group_id
 from wmo_distill.sources.verifiers.calls import entries_by_node, flat_sampling, recorded_calls
 from wmo_distill.sources.verifiers.chats import chats_of
-from wmo_distill.sources.verifiers.ending import Told, stop_of
+from wmo_distill.sources.verifiers.ending import Signs, stop_of
 from wmo_distill.sources.verifiers.fields import errors_of, number_in, object_in, text_in
 from wmo_distill.sources.verifiers.grading import grade_of
 from wmo_distill.sources.verifiers.graph import graph_of
@@ -34,7 +34,7 @@ from wmo_distill.sources.verifiers.timing import began, seconds, times_of
 def trace_evidence(
     found: FoundTrial, trace: Mapping[str, Any], episode: Mapping[str, Any], options: BuildOptions
 ) -> Evidence:
-    """The evidence of a trace; `episode` is the trace itself where it stands alone."""
+    """The evidence of a trace; `episode` is the trace itself where it has no episode."""
     values = Values()
     config = config_of(found.root)
     recorded = trace.get("nodes")
@@ -51,7 +51,7 @@ def trace_evidence(
     turns = len(chats.of)
     main = [entries.get(i, {}) for i in chats.main]
     word = trace.get("stop_condition")
-    told = Told(
+    signs = Signs(
         word=word if isinstance(word, str) else None,
         failed=failed,
         error=errors[-1] if errors else None,
@@ -62,7 +62,7 @@ def trace_evidence(
         seconds=seconds(trace, "agent", "generation"),
         allowed=number_in(at(own, "timeout", "rollout")),
     )
-    stop, said = stop_of(told)
+    stop, said = stop_of(signs)
     other = {m for e in entries.values() if isinstance(m := e.get("model"), str)}
     issues = [*values.issues, *said, *chats.issues, *calls.issues]
     issues += [Issue.VALUE_DAMAGED] * sum(node.damaged for node in graph.nodes)
@@ -77,7 +77,7 @@ def trace_evidence(
         lineages=chats.lineages,
         counters=CallCounters(answers_marked=True),
         sampling=_sampling(own, episode, calls.in_calls, graph.nodes),
-        ending=_ending(stop, told, errors if failed else [], calls.compactions),
+        ending=_ending(stop, signs, errors if failed else [], calls.compactions),
         grade=grade_of(trace, errors, failed=failed),
         times=times_of(trace, entries),
         issues=tuple(issues),
@@ -88,11 +88,11 @@ def episode_evidence(found: FoundTrial, episode: Mapping[str, Any]) -> Evidence:
     """The evidence of an episode in which no agent left a trace."""
     values = Values()
     errors = errors_of(episode)
-    told = Told(failed=True, error=errors[-1] if errors else None, started=False)
-    stop = stop_of(told)[0] if errors else StopReason.UNKNOWN
+    signs = Signs(failed=True, error=errors[-1] if errors else None, started=False)
+    stop = stop_of(signs)[0] if errors else StopReason.UNKNOWN
     return Evidence(
         identity=_identity(found, {}, episode, config_of(found.root), values),
-        ending=_ending(stop, told, errors),
+        ending=_ending(stop, signs, errors),
         grade=grade_of({}, errors, failed=True),
         issues=tuple(values.issues),
     )
@@ -187,7 +187,7 @@ def _sampling(
 
 def _ending(
     stop: StopReason,
-    told: Told,
+    signs: Signs,
     errors: Sequence[Mapping[str, Any]],
     compactions: Sequence[int] = (),
 ) -> EndingEvidence:
@@ -195,8 +195,8 @@ def _ending(
         stated=stop,
         completion=Completion.NONE,
         exception=Exceptional(type=text_in(errors[-1].get("type"))) if errors else None,
-        n_episodes=told.turns,
-        cap=told.cap,
-        trace=RunTrace(reference_word=told.word),
+        n_episodes=signs.turns,
+        cap=signs.cap,
+        trace=RunTrace(reference_word=signs.word),
         compactions=tuple(compactions),
     )
