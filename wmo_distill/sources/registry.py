@@ -12,14 +12,15 @@ from wmo_distill.sources.rllm.source import RllmGateway
 from wmo_distill.sources.tinker.source import TinkerCapture
 from wmo_distill.sources.verifiers.source import Verifiers
 
+# In this order a directory is shown to them; `verifiers` takes a run's directory for itself.
 SOURCES: dict[str, Callable[[], Source]] = {
     "harbor": Harbor,
-    "verifiers": Verifiers,
     "nemo_gym": NemoGym,
     "openenv": OpenEnv,
     "agentlightning": AgentLightning,
     "rllm_gateway": RllmGateway,
     "tinker_capture": TinkerCapture,
+    "verifiers": Verifiers,
 }
 
 
