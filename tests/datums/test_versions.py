@@ -170,3 +170,14 @@ def test_staleness_needs_steps(tmp_path: Path) -> None:
     build([trial.parent], tmp_path / "shards")
     with pytest.raises(UsageError, match=r"--max-staleness: expected a train_step"):
         build_datum_shards(tmp_path / "shards", tmp_path / "d", max_staleness=1)
+
+
+def test_a_recorded_step_wins_over_a_version(tmp_path: Path) -> None:
+    """A version that is a date is not the newest step."""
+    trial = shutil.copytree(FIXTURE, tmp_path / "j" / "t__late")
+    declared = {"logprob_mode": "raw", "train_step": 5, "policy_version": "20261120"}
+    build([trial.parent], tmp_path / "shards", BuildOptions(declare=declared))
+    kept = build_datum_shards(
+        tmp_path / "shards", tmp_path / "d", allow_incomplete=True, max_staleness=0
+    )
+    assert kept.stats.datums == 1

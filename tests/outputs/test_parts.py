@@ -1,6 +1,7 @@
 """What every command that writes a directory keeps to: one writer, whole files, true words."""
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from wmo_distill.exporters.run import export_datums
 from wmo_distill.files import sync_directory
 from wmo_distill.outputs.lock import writer_lock
 from wmo_distill.outputs.manifest import MANIFEST
+from wmo_distill.outputs.parts import check_out
 
 _FSYNC = os.fsync
 works = pytest.mark.parametrize("name", WORKS)
@@ -191,3 +193,13 @@ def _datums(source: Path, out: Path) -> None:
 
 def _export(source: Path, out: Path) -> None:
     export_datums(source / "datums", out, "slime", fresh=True)
+
+
+def test_a_broken_off_commit_of_another_command_is_left_alone(tmp_path: Path) -> None:
+    """All that is there is the staged state of scores, which only `score` may finish."""
+    staged = tmp_path / "out/.staging-1"
+    staged.mkdir(parents=True)
+    (staged / "manifest.json").write_text(json.dumps({"kind": "wmo_distill scores"}))
+    with pytest.raises(UsageError, match="commit of another command"):
+        check_out(tmp_path / "out", EXPORT)
+    assert staged.exists()

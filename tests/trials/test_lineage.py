@@ -270,6 +270,61 @@ def test_a_broken_stream_is_not_trained() -> None:
     assert spans.spans[1].used is False
 
 
+def test_two_answers_that_were_passed_over_show_no_hole() -> None:
+    chat = Chat(10)
+    calls = [(list(chat.history), [110, END]), chat.ask(100)]
+    chat.goes_on(60)
+    calls.append(chat.ask(101))
+    chat.goes_on(61)
+    calls += [(list(chat.history), [111, END]), chat.ask(102)]
+    chat.goes_on(62)
+    spans = placed(recorded([*calls, chat.ask(103)]))
+    assert (segments(spans), spans.holes) == ([[1, 2, 4, 5], [0, 3]], 0)
+
+
+def test_a_broken_stream_at_the_end_of_a_chat_is_not_trained() -> None:
+    chat = Chat(10)
+    calls = [chat.ask(100)]
+    chat.goes_on(60)
+    first, last = recorded([*calls, (list(chat.history), [110])])
+    spans = placed([first, last._replace(status=CallStatus.CUT)])
+    assert segments(spans) == [[0], [1]]
+    assert spans.spans[1].used is False
+
+
+def test_only_broken_streams() -> None:
+    calls = recorded([([7, 8], [9]), ([10, 11, 12], [13])])
+    spans = placed([call._replace(status=CallStatus.CUT) for call in calls])
+    assert segments(spans) == [[], [0, 1]]
+
+
+def test_an_ordinary_word_is_no_header() -> None:
+    """Answers end with an id that prompts do not hold, as a tool call's end in harmony."""
+    call_end, tool = 8, 9
+    first = [OPEN, USER, 50, END, OPEN, ASSISTANT]
+    answer = [100, call_end]
+    second = [*first, *answer, OPEN, tool, 80, ASSISTANT, 81, END, OPEN, ASSISTANT]
+    spans = placed(recorded([(first, answer), (second, [101, END])]))
+    assert spans.holes == 0
+
+
+def test_one_common_id_proves_nothing() -> None:
+    """The prompts end alike in a line break alone."""
+    one, two = [OPEN, USER, 50, NEWLINE], [OPEN, USER, 50, NEWLINE, 100, NEWLINE, 60, NEWLINE]
+    spans = placed(recorded([(one, [100]), (two, [101])]))
+    assert spans.holes == 0
+    assert Issue.HOLE_UNPROVABLE in spans.issues
+
+
+def test_a_break_where_the_first_message_ends_with_the_header() -> None:
+    """Without a system message, and with a header of one id, as DeepSeek has it."""
+    begin = 9
+    first = [begin, USER, 50, ASSISTANT]
+    second = [begin, USER, 50, ASSISTANT, 102, END, USER, 60, ASSISTANT]
+    spans = placed(recorded([(first, [100, 101, END]), (second, [100, END])]))
+    assert segments(spans) == [[0, 1]]
+
+
 def test_versions_that_cannot_be_are_an_issue() -> None:
     chat = Chat(10)
     (call,) = recorded([chat.ask(100, 101)])

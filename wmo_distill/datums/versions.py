@@ -62,13 +62,14 @@ def newest_step_of(source: Path) -> int | None:
     """The same for a dataset, read from the columns that tell."""
     newest: int | None = None
     for batch in iter_batches(source, [*_COLUMNS, "spans.list.element.sampling"]):
-        spans = batch.column("spans").flatten()
-        steps = [
-            *batch.column("train_step").drop_null().unique().to_pylist(),
-            *map(step_of, batch.column("policy_versions").flatten().unique().to_pylist()),
-            *map(_recorded_step, spans.field("sampling").drop_null().unique().to_pylist()),
-        ]
-        newest = max((step for step in (*steps, newest) if step is not None), default=None)
+        rows = zip(*(batch.column(name).to_pylist() for name in _COLUMNS[2:]), strict=True)
+        calls = batch.column("spans").to_pylist()
+        for (step, versions), spans in zip(rows, calls, strict=True):
+            own = [_recorded_step(span["sampling"]) for span in spans]
+            steps = [found for found in own if found is not None] if step is None else [step]
+            if not steps and spans:
+                steps = [found for found in map(step_of, versions) if found is not None]
+            newest = max((found for found in (*steps, newest) if found is not None), default=None)
     return newest
 
 

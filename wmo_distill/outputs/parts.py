@@ -187,6 +187,13 @@ def check_out(out: Path, kind: Kind[Any], *, fresh: bool = False) -> None:
         raise UsageError(
             f"{out}: expected a directory for {kind.noun}, found: {error.strerror}; name another"
         ) from None
+    for place in _unfinished(out):
+        value = stated(place)
+        if not isinstance(value, dict) or value.get(kind.mark[0]) != kind.mark[1]:
+            raise UsageError(
+                f"{out}: expected {kind.noun}, found a commit of another command that was broken "
+                f"off ({place.name}); run that command again, or name another directory"
+            )
     other = [name for name in names if not _is_own(out, name, kind)]
     if MANIFEST in names:
         if not (fresh and _was_ours(out, kind, other)):

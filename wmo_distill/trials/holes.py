@@ -37,8 +37,15 @@ def header_of(chats: Sequence[Segment]) -> Ids:
     for end in _turn_ends(chats):
         places = np.flatnonzero(shared == end)
         if places.size and places[-1] < shared.size - 1:
-            return shared[places[-1] + 1 :]
+            header = shared[places[-1] + 1 :]
+            # One id may be an ordinary word; with the end of a turn before it, it is none.
+            return header if header.size > 1 else shared[places[-1] :]
     return shared
+
+
+def is_telling(header: Ids) -> bool:
+    """Whether a header can prove anything: one id alone may be a word, or end other messages."""
+    return header.size > 1
 
 
 def provable(chats: Sequence[Segment]) -> bool:
@@ -60,7 +67,7 @@ def holes(chat: Segment, header: Ids, positions: Sequence[int]) -> int:
     A prompt that was rewritten is held against the call whose prompt it starts with, and the
     recorded calls between the two account for a header each.
     """
-    if not header.size or len(chat) < 2:
+    if not is_telling(header) or len(chat) < 2:
         return 0
     missing = 0
     extends = chat.extends
@@ -98,7 +105,7 @@ def _rewritten(chat: Segment, k: int, header: Ids, positions: Sequence[int]) -> 
 
 def history_before(chat: Segment, header: Ids) -> bool:
     """Whether a chat's first prompt already holds an answer: few-shot, or a resumed history."""
-    return bool(header.size) and find_all(chat.prompt(0), header).size > 1
+    return is_telling(header) and find_all(chat.prompt(0), header).size > 1
 
 
 def find_all(ids: Ids, wanted: Ids) -> NDArray[np.intp]:

@@ -73,7 +73,8 @@ def lineage_of(calls: Sequence[Call], header: Ids) -> Lineage:
 
 def answers_of(calls: Sequence[Call]) -> Lineage:
     """The same for the calls of one declared chat: only what was asked twice is decided."""
-    if not any(_same_prompt(a, b) for a, b in pairwise(calls)):
+    passed = any(call.used is False for call in calls)
+    if not passed and not any(_same_prompt(a, b) for a, b in pairwise(calls)):
         return Lineage((tuple(range(len(calls))),))
     keys, _ = _keys(calls, NO_IDS)
     superseded, unsure = _superseded(calls, keys, _parents(keys))
@@ -124,7 +125,9 @@ def _first_message(prompt: Ids, header: Ids) -> bytes:
         return b""
     opener = prompt[0] if prompt[0] in header else header[0]
     places = np.flatnonzero(prompt == opener)
-    end = places[1] if places.size > 1 else prompt.size
+    # A prompt may open with one id of its own, such as a beginning of text.
+    later = places[places > 1]
+    end = later[0] if later.size else prompt.size
     return hashlib.blake2b(prompt[:end].tobytes(), digest_size=16).digest()
 
 

@@ -1,19 +1,18 @@
 """The recorded calls of one episode to the spans of its chats, each kept or counted."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from wmo_distill.arrays import NO_IDS, Ids
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
 from wmo_distill.sources.evidence import Evidence
 from wmo_distill.sources.recorded import Call, CallStatus
-from wmo_distill.tokenjson.rows import same_ids
+from wmo_distill.tokenjson.rows import whole_row
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.calls import SpanChain, prompt_fault, usable
-from wmo_distill.trials.holes import header_of, history_before, holes, provable
+from wmo_distill.trials.holes import header_of, history_before, holes, is_telling, provable
 from wmo_distill.trials.lineage import Lineage, answers_of, lineage_of
 from wmo_distill.trials.spans import Placed, listed_calls
 
@@ -56,9 +55,10 @@ class _Chat:
 
     def split(self, header: Ids) -> tuple["list[_Chat]", tuple[Issue, ...]]:
         """(this chat and those that its calls turn out to be, issues)."""
-        if self.turns or self.chain.is_unbroken:
-            return [self], ()
         calls = [self.placed.calls[k] for k in self.kept]
+        passed = any(call.used is False for call in calls)
+        if self.turns or (self.chain.is_unbroken and not passed):
+            return [self], ()
         found = answers_of(calls) if self.declared else lineage_of(calls, header)
         if len(found.chats) < 2 and not found.superseded:
             return [self], found.issues
@@ -123,7 +123,7 @@ def _spans(
     kept = [chat for chat in whole if chat.kept]
     lost = sum(chat.lost(header) for chat in kept)
     spans = [span for chat in whole for span in chat.chain.spans]
-    if witness and not header.size and provable([chat.chain.chat for chat in kept]):
+    if witness and not is_telling(header) and provable([chat.chain.chat for chat in kept]):
         said.append(Issue.HOLE_UNPROVABLE)
     if whole[0].kept and history_before(whole[0].chain.chat, header):
         said.append(Issue.HISTORY_BEFORE_FIRST_CALL)
@@ -179,29 +179,30 @@ def _once(calls: Sequence[Call]) -> tuple[list[Call], list[Issue]]:
     """(the calls that were answered, each once; why each other one is dropped)."""
     kept: list[Call] = []
     issues: list[Issue] = []
-    by_key: dict[str, list[Call]] = {}
+    by_key: dict[str, Call] = {}
+    contents: dict[str, set[bytes]] = {}
     for call in calls:
         if call.status in (CallStatus.FAILED, CallStatus.CANCELLED):
             issues.append(Issue.CALL_FAILED)
             continue
-        same = by_key.setdefault(call.key, []) if call.key is not None else []
-        if any(_equal(call, other) for other in same):
-            issues.append(Issue.DUPLICATE)
-            continue
-        if same:
+        if call.key is not None and (first := by_key.setdefault(call.key, call)) is not call:
+            known = contents.setdefault(call.key, {_content(first)})
+            if (content := _content(call)) in known:
+                issues.append(Issue.DUPLICATE)
+                continue
+            known.add(content)
             issues.append(Issue.CALL_CONFLICT)
-        same.append(call)
         kept.append(call._replace(used=False) if call.status is CallStatus.CUT else call)
     return kept, issues
 
 
-def _equal(a: Call, b: Call) -> bool:
-    if not (same_ids(a.prompt, b.prompt) and same_ids(a.completion, b.completion)):
-        return False
-    left, right = a.logprobs.values, b.logprobs.values
-    if left is None or right is None:
-        return left is right
-    return np.array_equal(left, right, equal_nan=True)
+def _content(call: Call) -> bytes:
+    """A digest of what a call holds; rows that were not read are alike."""
+    digest = hashlib.blake2b(digest_size=16)
+    logprobs = call.logprobs.values
+    for ids in (whole_row(call.prompt), whole_row(call.completion), logprobs):
+        digest.update(b"-" if ids is None else b"%d:" % ids.size + ids.tobytes())
+    return digest.digest()
 
 
 def _damaged(call: Call) -> bool:
