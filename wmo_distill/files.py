@@ -10,7 +10,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -86,6 +86,18 @@ class TrialFiles:
             return opened is Absent.UNREADABLE
         opened.close()
         return False
+
+    def state_of(self, names: Iterable[str], *, openable: bool = False) -> FilesState:
+        """Of the files of these names; with `openable` only of those that can be read."""
+        states = [
+            state
+            for name in names
+            if (state := self.stat(name)) and not (openable and self.cannot_open(name))
+        ]
+        if not states:
+            return NO_STATE
+        size = sum(state.st_size for state in states)
+        return FilesState(size, max(state.st_mtime_ns for state in states))
 
     def read(self, relative: str, most: int = -1) -> bytes | Absent:
         """The whole file, or its first `most` bytes."""

@@ -131,7 +131,7 @@ class Issue(StrEnum):
     TENSOR_NOT_READABLE = ("tensor_not_readable",
         "a tensor of a message (experts, top log-probabilities, images) was left out")
     CHATS_UNLABELLED = ("chats_unlabelled",
-        "several chats, and no link says what they are: told apart by their system messages")
+        "several chats, and no link says what they are: distinguished by their system messages")
     AGENT_NOT_TRAINABLE = ("agent_not_trainable",
         "an agent that is not to be trained: none of its chats is the main one", False, True)
 

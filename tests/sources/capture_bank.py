@@ -4,13 +4,14 @@ import json
 import math
 import random
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from wmo_distill import TokenSpan, TrialRecord, build, iter_records, verify
 
 BANK = Path(__file__).parents[2] / "fixtures/recorders"
+Change = Callable[[Any], None]
 
 
 def runs(name: str) -> list[Path]:
@@ -34,6 +35,15 @@ def built(paths: Sequence[Path], out: Path, **options: Any) -> list[TrialRecord]
     build(paths, out, workers=1, **options)
     assert verify(out) == []
     return list(iter_records(out))
+
+
+def edited(run: Path, name: str, tmp: Path, change: Change) -> TrialRecord:
+    """The first record of a run after a change to its JSON file `name`."""
+    source = copied(run, tmp)
+    value = json.loads((source / name).read_text())
+    change(value)
+    (source / name).write_text(json.dumps(value))
+    return built([source], tmp / "out")[0]
 
 
 def parts(out: Path) -> dict[str, bytes]:

@@ -1,7 +1,6 @@
 """Agent Lightning: saved answers of its API."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,10 @@ from wmo_distill import TrialRecord, build, build_datum_shards, export_datums
 
 NAME = "agentlightning-events"
 RUNS = bank.runs(NAME)
-_Change = Callable[[Any], None]
 
 
-def edited(run: str, tmp: Path, change: _Change, name: str = "ro-0.events.json") -> TrialRecord:
-    """The first record of a run after a change to one of its files."""
-    source = bank.copied(bank.BANK / NAME / run, tmp)
-    value = json.loads((source / name).read_text())
-    change(value)
-    (source / name).write_text(json.dumps(value))
-    return bank.built([source], tmp / "out")[0]
+def edited(run: str, tmp: Path, change: bank.Change, name: str = "ro-0.events.json") -> TrialRecord:
+    return bank.edited(bank.BANK / NAME / run, name, tmp, change)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)

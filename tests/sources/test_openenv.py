@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,11 @@ NAME = "openenv-capture"
 TRIAL = Path(__file__).parents[2] / "fixtures/trials/01-solved"
 RUNS = bank.runs(NAME)
 
-_Change = Callable[[Any], None]
 
-
-def edited(run: str, tmp: Path, change: _Change, name: str = "roll-0.rollout.json") -> TrialRecord:
-    """The first record of a run after a change to one of its files."""
-    source = bank.copied(bank.BANK / NAME / run, tmp)
-    value = json.loads((source / name).read_text())
-    change(value)
-    (source / name).write_text(json.dumps(value))
-    return bank.built([source], tmp / "out")[0]
+def edited(
+    run: str, tmp: Path, change: bank.Change, name: str = "roll-0.rollout.json"
+) -> TrialRecord:
+    return bank.edited(bank.BANK / NAME / run, name, tmp, change)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)

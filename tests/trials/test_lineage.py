@@ -1,4 +1,4 @@
-"""Chats told apart by their tokens alone, answers passed over, and calls that nobody recorded.
+"""Chats distinguished by their tokens alone, answers passed over, and calls that nobody recorded.
 
 A toy chat template: a turn is OPEN role text END. Its header is NEWLINE OPEN ASSISTANT.
 """

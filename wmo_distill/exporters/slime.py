@@ -1,4 +1,4 @@
-"""slime's `Sample`: all tokens, and what speaks of tokens for the response alone."""
+"""slime's `Sample`: all token ids; masks and log-probabilities cover the response alone."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

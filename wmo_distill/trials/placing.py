@@ -55,9 +55,10 @@ class _Chat:
 
     def split(self, header: Ids) -> tuple["list[_Chat]", tuple[Issue, ...]]:
         """(this chat and those that its calls turn out to be, issues)."""
+        if self.turns:
+            return [self], ()
         calls = [self.placed.calls[k] for k in self.kept]
-        passed = any(call.used is False for call in calls)
-        if self.turns or (self.chain.is_unbroken and not passed):
+        if self.chain.is_unbroken and not any(call.used is False for call in calls):
             return [self], ()
         found = answers_of(calls) if self.declared else lineage_of(calls, header)
         if len(found.chats) < 2 and not found.superseded:

@@ -88,7 +88,7 @@ def _ids(
 
 
 def _logprobs(about: Mapping[str, Any], choice: Mapping[str, Any], ids: IdRow) -> LogprobRow:
-    """One for each sampled id; damaged where the tokens beside them are others than sampled."""
+    """One for each sampled id; damaged where the recorded tokens are others than sampled."""
     recorded = choice.get("logprobs")
     if recorded is None:
         return logprob_row(about.get("response_log_probs"))

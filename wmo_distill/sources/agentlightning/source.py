@@ -1,7 +1,8 @@
 """The source `agentlightning`: an episode is an attempt at a rollout.
 
 The server keeps all of it in memory. What a caller saved of `/api/rollouts/{id}/events` holds the
-model's calls and the rewards; `/api/rollouts/{id}` beside it holds task, state and times.
+model's calls and the rewards; `/api/rollouts/{id}` in the same directory holds task, state and
+times.
 """
 
 import re
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wmo_distill.files import NO_STATE, FilesState, TrialFiles, parse_json, path_text, plain_text
+from wmo_distill.files import FilesState, TrialFiles, parse_json, path_text, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import Completeness, SegmentInfo, SpanSource, StopReason
@@ -93,16 +94,8 @@ class AgentLightning:
 
     def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
         """Of the file with its events and the one with its rollout."""
-        files = TrialFiles(found.root)
-        states = [
-            state
-            for name in sorted({place.name for place in _places(_attempt(found))})
-            if (state := files.stat(name)) and not (openable and files.cannot_open(name))
-        ]
-        if not states:
-            return NO_STATE
-        size = sum(state.st_size for state in states)
-        return FilesState(size, max(state.st_mtime_ns for state in states))
+        names = {place.name for place in _places(_attempt(found))}
+        return TrialFiles(found.root).state_of(names, openable=openable)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         attempt = _attempt(found)

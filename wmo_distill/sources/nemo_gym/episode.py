@@ -186,7 +186,7 @@ def _captured(capture: Capture, of_row: Completeness, n_calls: int) -> _Tokens:
 
 
 def _worse(one: Completeness, other: Completeness) -> Completeness:
-    """Incomplete if either says so; what one declares stands where the other is silent."""
+    """Incomplete if either says so; what one declares holds where the other is silent."""
     said = {one, other}
     for verdict in (Completeness.INCOMPLETE, Completeness.COMPLETE):
         if verdict in said:

@@ -26,7 +26,7 @@ class Rollout:
 
     @property
     def failure(self) -> str | None:
-        """Why the rollout has no grade; its recorded reward stands in for one."""
+        """Why the rollout has no grade; its recorded reward is a default."""
         value = self.value.get("_ng_failure_class")
         return value if isinstance(value, str) else None
 

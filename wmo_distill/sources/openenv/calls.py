@@ -193,7 +193,7 @@ class _Paths:
         return IdRow(0, ids[:n_prompt]), IdRow(0, ids[n_prompt : n_prompt + n_sampled])
 
     def lineage(self, node: str, root: Any) -> str | None:
-        """The chat of an auxiliary call; the agent's are told apart by their tokens."""
+        """The chat of an auxiliary call; the agent's are distinguished by their tokens."""
         role = self.role[node]
         if role not in (_MAIN, _AUXILIARY):
             role = self.roots.get(root, _MAIN) if isinstance(root, str) else _MAIN
@@ -246,7 +246,7 @@ def _held_against(mask: Any, prompt: IdRow, completion: IdRow) -> tuple[IdRow, I
 
 
 def _ids(turn: Mapping[str, Any], name: str) -> IdRow:
-    """Sampled ids; an empty list beside an empty prompt says that none were returned."""
+    """Sampled ids; an empty list with an empty prompt means that none were returned."""
     row = id_row(turn.get(f"{name}_token_ids"))
     empty = row.delta is not None and not row.size
     return MISSING_IDS if empty and not turn.get("prompt_token_ids") else row

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wmo_distill.files import NO_STATE, FilesState, TrialFiles, path_text
+from wmo_distill.files import FilesState, TrialFiles, path_text
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
 from wmo_distill.sources.evidence import Evidence
@@ -44,17 +44,8 @@ class OpenEnv:
 
     def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
         """Of every file that holds a piece of the session."""
-        files = TrialFiles(found.root)
         names = {piece.name for piece in _pieces_of(found).pieces}
-        states = [
-            state
-            for name in sorted(names)
-            if (state := files.stat(name)) and not (openable and files.cannot_open(name))
-        ]
-        if not states:
-            return NO_STATE
-        size = sum(state.st_size for state in states)
-        return FilesState(size, max(state.st_mtime_ns for state in states))
+        return TrialFiles(found.root).state_of(names, openable=openable)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         located = _pieces_of(found)

@@ -29,7 +29,7 @@ class Node:
     ids: Ids | None
     sampled: bool
     k: int | None = 0
-    """How many ids, the last, were sampled; None where that cannot be told."""
+    """How many ids, the last, were sampled; None where that is not known."""
     logprobs: LogprobRow = field(default_factory=lambda: logprob_row(None))
     links: tuple[tuple[int, str], ...] = ()
     """(node, type) of each node that this one says to follow from."""
