@@ -1,6 +1,7 @@
 """A source in one file: JSON lines, one call a line. Nothing else of the package is touched."""
 
 import json
+import shutil
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from wmo_distill.sources.evidence import (
     Identity,
     SamplingEvidence,
 )
+from wmo_distill.sources.finding import discover
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import group_id
 from wmo_distill.tokenjson.rows import id_row, logprob_row, shared_rows
@@ -125,7 +127,7 @@ def write(path: Path, rewards: Sequence[float]) -> None:
 
 @pytest.fixture
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setitem(registry.SOURCES, "toy", Toy)
+    monkeypatch.setitem(registry.SOURCES, "toy", f"{__name__}:Toy")
     write(tmp_path / "runs" / "one.toy.jsonl", [1.0, 0.0, 1.0])
     return tmp_path
 
@@ -157,3 +159,26 @@ def test_with_other_formats_in_one_directory(toys: Path) -> None:
     assert build([toys / "runs"], out, workers=1).written == 4
     assert {record.format for record in iter_records(out)} == {"harbor", "toy"}
     assert build([toys / "runs"], out, workers=1).read == 0
+
+
+def test_a_source_sees_the_directories_before_the_one_it_is_loaded_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trials of Harbor alone load no other source; any other file shows it every directory."""
+    seen: list[str] = []
+
+    class Watching(Toy):
+        def find(self, folder: Folder) -> Here:
+            seen.append(folder.relative)
+            return super().find(folder)
+
+    monkeypatch.setattr(f"{__name__}.Toy", Watching)
+    monkeypatch.setitem(registry.SOURCES, "toy", f"{__name__}:Toy")
+    fixtures = Path(__file__).parents[2] / "fixtures/trials"
+    job = next(fixtures.glob("*/jobs/*"))
+    shutil.copytree(job, tmp_path / "runs/z/job")
+    assert len(discover([tmp_path / "runs"]).trials) == 1
+    assert seen == []
+    write(tmp_path / "runs/a/b.toy.jsonl", [1.0])
+    assert len(discover([tmp_path / "runs"]).trials) == 2
+    assert sorted(seen) == ["runs", "runs/a", "runs/z", "runs/z/job"]

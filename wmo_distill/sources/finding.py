@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wmo_distill.files import text_path
-from wmo_distill.sources.base import Folder, FoundTrial, Here, Source, listed
+from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, Source, listed
+from wmo_distill.sources.harbor.source import Harbor
 from wmo_distill.sources.places import common_parent, outermost, path_below, places_of, relative
-from wmo_distill.sources.registry import named_trial, new_sources
+from wmo_distill.sources.registry import other_sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,18 @@ def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None
     for root in outermost(places):
         walk.search(root)
     ordered = sorted(walk.trials.values(), key=lambda trial: trial.sort_key)
-    return Found(base, tuple(ordered), names, tuple(sorted(walk.unlisted)))
+    return Found(base, tuple(ordered), names, tuple(sorted(set(walk.unlisted))))
 
 
 def found_at(root: Path, parent: Path) -> FoundTrial:
     """The trial in a directory that somebody names as one, whatever it holds."""
     path = relative(root, parent)
     folder = listed(root, path)
-    trials = () if folder is None else _Walk(parent).look(folder).trials
-    return trials[0] if len(trials) == 1 else named_trial(root, path)
+    walk = _Walk(parent)
+    if folder is not None:
+        walk.look(folder)
+    trials = tuple(walk.trials.values())
+    return trials[0] if len(trials) == 1 else Harbor().named(root, path)
 
 
 def found_again(path: str, parent: Path, inputs: Sequence[str]) -> FoundTrial | None:
@@ -73,12 +77,18 @@ def found_again(path: str, parent: Path, inputs: Sequence[str]) -> FoundTrial | 
 
 @dataclass(slots=True)
 class _Walk:
-    """One search; a source may remember between directories what it saw."""
+    """One search; a source may remember between directories what it saw.
+
+    Harbor is asked first. The others are loaded at the first directory with a file that Harbor has
+    not taken, and are then shown the directories before it too.
+    """
 
     parent: Path
     trials: dict[str, FoundTrial] = field(default_factory=dict)
     unlisted: list[str] = field(default_factory=list)
-    sources: tuple[Source, ...] = field(default_factory=new_sources)
+    _harbor: Harbor = field(default_factory=Harbor)
+    _others: tuple[Source, ...] = ()
+    _before: list[Folder] = field(default_factory=list)
 
     def search(self, root: Path) -> None:
         """Look at a directory and all below it, but for what is below a trial."""
@@ -97,24 +107,40 @@ class _Walk:
             folder = listed(directory, path)
             if folder is None:
                 self.unlisted.append(path)
-                continue
-            here = self.look(folder)
-            self.trials.update({trial.path: trial for trial in here.trials})
-            if here.closed:
-                self.unlisted.append(path)
-            if not here.whole:
+            elif not self.look(folder).whole:
                 waiting += [directory / name for name in below(folder)]
 
     def look(self, folder: Folder) -> Here:
         """What all sources find in one directory, up to the first whose own it is."""
-        trials: list[FoundTrial] = []
-        closed = False
-        for source in self.sources:
-            here = source.find(folder)
-            trials += here.trials
-            closed |= here.closed
-            if here.taken:
-                folder = replace(folder, files=folder.files - here.taken)
+        here = self._found(folder, self._harbor)
+        if here.whole:
+            return here
+        folder = _without(folder, here)
+        if folder.files and not self._others:
+            self._others = other_sources()
+            for earlier in self._before:
+                self._ask(earlier)
+        if self._others:
+            return self._ask(folder)
+        self._before.append(folder)
+        return here
+
+    def _ask(self, folder: Folder) -> Here:
+        here = NOTHING
+        for source in self._others:
+            here = self._found(folder, source)
+            folder = _without(folder, here)
             if here.whole:
-                return Here(tuple(trials), whole=True, closed=closed)
-        return Here(tuple(trials), closed=closed)
+                break
+        return here
+
+    def _found(self, folder: Folder, source: Source) -> Here:
+        here = source.find(folder)
+        self.trials.update({trial.path: trial for trial in here.trials})
+        if here.closed:
+            self.unlisted.append(folder.relative)
+        return here
+
+
+def _without(folder: Folder, here: Here) -> Folder:
+    return replace(folder, files=folder.files - here.taken) if here.taken else folder

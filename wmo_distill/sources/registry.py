@@ -1,39 +1,27 @@
 """Every source by name: a new one is a line here."""
 
-from collections.abc import Callable
-from pathlib import Path
+from pkgutil import resolve_name
 
-from wmo_distill.sources.agentlightning.source import AgentLightning
-from wmo_distill.sources.base import FoundTrial, Source
-from wmo_distill.sources.harbor.source import Harbor
-from wmo_distill.sources.nemo_gym.source import NemoGym
-from wmo_distill.sources.openenv.source import OpenEnv
-from wmo_distill.sources.rllm.source import RllmGateway
-from wmo_distill.sources.tinker.source import TinkerCapture
-from wmo_distill.sources.verifiers.source import Verifiers
+from wmo_distill.sources.base import Source
 
 # In this order a directory is shown to them; `verifiers` takes a run's directory for itself.
-SOURCES: dict[str, Callable[[], Source]] = {
-    "harbor": Harbor,
-    "nemo_gym": NemoGym,
-    "openenv": OpenEnv,
-    "agentlightning": AgentLightning,
-    "rllm_gateway": RllmGateway,
-    "tinker_capture": TinkerCapture,
-    "verifiers": Verifiers,
+SOURCES: dict[str, str] = {
+    "harbor": "wmo_distill.sources.harbor.source:Harbor",
+    "nemo_gym": "wmo_distill.sources.nemo_gym.source:NemoGym",
+    "openenv": "wmo_distill.sources.openenv.source:OpenEnv",
+    "agentlightning": "wmo_distill.sources.agentlightning.source:AgentLightning",
+    "rllm_gateway": "wmo_distill.sources.rllm.source:RllmGateway",
+    "tinker_capture": "wmo_distill.sources.tinker.source:TinkerCapture",
+    "verifiers": "wmo_distill.sources.verifiers.source:Verifiers",
 }
 
 
-def new_sources() -> tuple[Source, ...]:
-    """One of each, for one search: a source may remember what it saw."""
-    return tuple(make() for make in SOURCES.values())
-
-
 def source_of(kind: str) -> Source:
-    """The source of this name, to read what it found."""
-    return SOURCES[kind]()
+    """A new source of this name, loaded now."""
+    source: Source = resolve_name(SOURCES[kind])()
+    return source
 
 
-def named_trial(root: Path, path: str) -> FoundTrial:
-    """A directory that somebody names and no source knows: a trial of Harbor, its files lost."""
-    return Harbor().named(root, path)
+def other_sources() -> tuple[Source, ...]:
+    """All but Harbor, for one search: a source may remember what it saw."""
+    return tuple(source_of(kind) for kind in SOURCES if kind != "harbor")

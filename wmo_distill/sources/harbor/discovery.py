@@ -12,7 +12,7 @@ from wmo_distill.tokenjson.head import Head, head_from, read_head
 
 _AGENT_FILES = ("wmo-run.json", "terminus_2.pane", "recording.cast")
 _VERIFIER_FILES = ("ctrf.json", "test-stdout.txt")
-_JOB_FILES = frozenset(("result.json", "config.json", "lock.json"))
+_JOB_FILES = frozenset(("result.json", "config.json", "lock.json", "job.log"))
 _INT32 = 2**31
 _NO_HEAD = Head()
 
