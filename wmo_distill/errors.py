@@ -1,6 +1,8 @@
 """What can go wrong before or around the work, each with the exit code of the command."""
 
+import errno
 import json
+import os
 
 
 class DistillError(Exception):
@@ -13,6 +15,27 @@ class UsageError(DistillError):
     """An option, a path or a manifest was found wrong before any work."""
 
     exit_code = 2
+
+
+class ReadFault(DistillError):  # noqa: N818 - what the file system answered
+    """What is there could not be read now: it says nothing of what a file holds.
+
+    No reader takes it for a missing or a damaged file; what needed the file is read again later.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], found: str) -> None:
+        super().__init__(os.fspath(path), found)
+        self.path, self.found = os.fspath(path), found
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], error: OSError) -> "ReadFault":
+        """What the system said about a path, by the name of its error and in words."""
+        name = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        return cls(path, f"{name} ({error.strerror or error})")
+
+    def __str__(self) -> str:
+        path = os.fsencode(self.path).decode("utf-8", "backslashreplace")
+        return f"{path}: expected to read what is there, found {self.found}"
 
 
 def shown(value: object) -> str:

@@ -10,23 +10,17 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from wmo_distill.disk import RegularFile, asked
 
-_T = TypeVar("_T")
-
-# Faults of network file systems and of interrupted calls, which a second try often does not meet.
-_TRANSIENT = {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY}
 # The answers of file systems that cannot sync a directory.
 _NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
-
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _LIKE_AN_ESCAPE = re.compile(rb"\\(?=x[0-9a-f]{2})")
@@ -49,22 +43,13 @@ class FilesState(NamedTuple):
 NO_STATE = FilesState(0, 0)
 
 
-def retried(action: Callable[[], _T]) -> _T:
-    """Do it again, up to four times, on a transient fault of the file system."""
-    try:
-        return action()
-    except OSError as error:
-        if error.errno not in _TRANSIENT:
-            raise
-    for attempt in Retrying(
-        retry=retry_if_exception(lambda e: isinstance(e, OSError) and e.errno in _TRANSIENT),
-        stop=stop_after_attempt(4),
-        wait=wait_random_exponential(multiplier=0.05, max=1.0),
-        reraise=True,
-    ):
-        with attempt:
-            return action()
-    raise AssertionError("unreachable")
+def sum_of(states: Iterable[os.stat_result]) -> FilesState:
+    """The state of several files."""
+    size = newest = 0
+    for state in states:
+        size += state.st_size
+        newest = max(newest, state.st_mtime_ns)
+    return FilesState(size, newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,31 +58,24 @@ class TrialFiles:
 
     root: Path
 
-    def open(self, relative: str) -> IO[bytes] | Absent:
+    def open(self, relative: str) -> RegularFile | Absent:
         """An unbuffered reader of a regular file that no symbolic link leads to."""
-        return _open_regular(self.root, relative)
-
-    def cannot_open(self, relative: str) -> bool:
-        """Whether a regular file is there and this process may not, or cannot, read it."""
-        if self.stat(relative) is None:
-            return False
-        opened = self.open(relative)
-        if isinstance(opened, Absent):
-            return opened is Absent.UNREADABLE
+        state = _state(self.root, relative)
+        if state is None:
+            return Absent.MISSING
+        if not stat.S_ISREG(state.st_mode):
+            return Absent.UNREADABLE
+        opened = asked(RegularFile, f"{os.fspath(self.root)}/{relative}")
+        if opened is None:
+            return Absent.MISSING
+        if opened.is_regular:
+            return opened
         opened.close()
-        return False
+        return Absent.UNREADABLE
 
-    def state_of(self, names: Iterable[str], *, openable: bool = False) -> FilesState:
-        """Of the files of these names; with `openable` only of those that can be read."""
-        states = [
-            state
-            for name in names
-            if (state := self.stat(name)) and not (openable and self.cannot_open(name))
-        ]
-        if not states:
-            return NO_STATE
-        size = sum(state.st_size for state in states)
-        return FilesState(size, max(state.st_mtime_ns for state in states))
+    def state_of(self, names: Iterable[str]) -> FilesState:
+        """Of the files of these names."""
+        return sum_of(state for name in names if (state := self.stat(name)) is not None)
 
     def read(self, relative: str, most: int = -1) -> bytes | Absent:
         """The whole file, or its first `most` bytes."""
@@ -106,8 +84,8 @@ class TrialFiles:
             return opened
         with opened:
             try:
-                return retried(lambda: opened.read(most))
-            except (OSError, MemoryError):
+                return opened.read(most)
+            except MemoryError:
                 return Absent.UNREADABLE
 
     def read_json(self, relative: str) -> Any | Absent:
@@ -124,10 +102,7 @@ class TrialFiles:
         """The names in a directory, sorted as UTF-8 bytes; none where there is no directory."""
         if relative and not self.is_dir(relative):
             return []
-        try:
-            return sorted(os.listdir(self.root / relative), key=os.fsencode)
-        except OSError:
-            return []
+        return sorted(asked(os.listdir, self.root / relative) or (), key=os.fsencode)
 
     def stat(self, relative: str) -> os.stat_result | None:
         """The state of a regular file that no link leads to."""
@@ -153,32 +128,10 @@ def _state(root: Path, relative: str) -> os.stat_result | None:
         if state is not None and not stat.S_ISDIR(state.st_mode):
             return None
         current = f"{current}/{part}"
-        try:
-            state = os.lstat(current)
-        except (OSError, ValueError):
-            return None
-        if stat.S_ISLNK(state.st_mode):
+        state = asked(os.lstat, current)
+        if state is None or stat.S_ISLNK(state.st_mode):
             return state
     return state
-
-
-def _open_regular(root: Path, relative: str) -> IO[bytes] | Absent:
-    state = _state(root, relative)
-    if state is None:
-        return Absent.MISSING
-    if not stat.S_ISREG(state.st_mode):
-        return Absent.UNREADABLE
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        fd = retried(lambda: os.open(f"{os.fspath(root)}/{relative}", flags))
-    except FileNotFoundError:
-        return Absent.MISSING
-    except OSError:
-        return Absent.UNREADABLE
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        return Absent.UNREADABLE
-    return os.fdopen(fd, "rb", buffering=0)
 
 
 @contextmanager

@@ -4,7 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from wmo_distill.errors import UsageError
+from wmo_distill.disk import is_directory
+from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, TrialRecord
 from wmo_distill.sources.base import FoundTrial
@@ -18,12 +19,16 @@ def read_trial(
 ) -> tuple[TrialRecord, ...]:
     """The records of the trial in a directory, one an episode; `attempt` is None.
 
-    UsageError if there is no directory; nothing in it raises.
+    UsageError if there is no directory, DistillError if the system does not give what is there;
+    nothing in it raises.
     """
     root = Path(path).absolute()
-    if not root.is_dir():
+    if not is_directory(root):
         raise UsageError(f"{path}: expected a trial directory, found none; check the path")
-    return read_found(found_at(root, root.parent), options or BuildOptions()).records
+    found = found_at(root, root.parent)
+    if found.fault:
+        raise DistillError(found.fault)
+    return read_found(found, options or BuildOptions()).records
 
 
 def read_found(

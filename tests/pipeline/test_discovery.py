@@ -236,7 +236,8 @@ def test_a_directory_that_cannot_be_listed_is_told(
     monkeypatch.setattr(os, "scandir", refuse)
     found = discover([tmp_path / "root"])
     assert [trial.path for trial in found.trials] == ["root/t1"]
-    assert found.unlisted == ("root/shut",)
+    said = "expected to read what is there, found EACCES (Permission denied)"
+    assert found.unlisted == {"root/shut": f"{tmp_path}/root/shut: {said}"}
     assert found.covers("root/t1")
     assert not found.covers("root/shut/t2")
     assert not found.covers("rooted/t1")

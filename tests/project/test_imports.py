@@ -12,6 +12,7 @@ PACKAGE = ROOT / "wmo_distill"
 
 ORDER = (
     "errors",
+    "disk",
     "operation",
     "endings",
     "issues",
@@ -43,7 +44,7 @@ ORDER = (
     "__main__",
 )
 # The only places that use these; the others go through them.
-ONLY_IN = {"tenacity": {"files.py", "scorers"}, "typer": {"cli"}, "subprocess": {"engines"}}
+ONLY_IN = {"tenacity": {"disk.py", "scorers"}, "typer": {"cli"}, "subprocess": {"engines"}}
 
 
 def modules() -> list[Path]:

@@ -5,12 +5,15 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from wmo_distill.disk import PATIENCE
+from wmo_distill.errors import ReadFault
 from wmo_distill.files import TrialFiles
-from wmo_distill.sources.sqlite import Unreadable, database, has_tables, may_hold
+from wmo_distill.sources.sqlite import Unreadable, from_database, has_tables, may_hold
 
 NAME = "a b#?%.db"
 
@@ -35,8 +38,12 @@ def writer(folder: Path, mode: str) -> sqlite3.Connection:
 
 
 def rows(folder: Path) -> list[bytes]:
-    with database(TrialFiles(folder), NAME) as connection:
-        return [x for (x,) in connection.execute("SELECT x FROM calls ORDER BY rowid")]
+    found = asked(folder, "SELECT x FROM calls ORDER BY rowid")
+    return [x for (x,) in found]
+
+
+def asked(folder: Path, query: str, name: str = NAME) -> list[tuple[bytes, ...]]:
+    return from_database(TrialFiles(folder), name, lambda c: c.execute(query).fetchall())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -99,24 +106,29 @@ def test_a_transaction_of_a_killed_program_is_undone_in_a_copy(folder: Path) -> 
 
 def test_what_a_link_leads_to_is_not_opened(folder: Path) -> None:
     writer(folder, "WAL").close()
-    with pytest.raises(Unreadable), database(TrialFiles(folder), "none.db"):
-        pass
+    with pytest.raises(Unreadable):
+        asked(folder, "SELECT 1", "none.db")
     (folder / "link.db").symlink_to(folder / NAME)
-    with pytest.raises(Unreadable), database(TrialFiles(folder), "link.db"):
-        pass
+    with pytest.raises(Unreadable):
+        asked(folder, "SELECT 1", "link.db")
     (folder / (NAME + "-wal")).symlink_to(folder / "elsewhere")
-    with pytest.raises(Unreadable), database(TrialFiles(folder), NAME):
-        pass
-
-
-def test_faults_while_reading_are_one_exception(folder: Path) -> None:
-    writer(folder, "DELETE").close()
-    with pytest.raises(Unreadable), database(TrialFiles(folder), NAME) as connection:
-        connection.execute("SELECT nothing FROM calls")
-    (folder / NAME).write_bytes((folder / NAME).read_bytes()[:4096] + b"\x99" * 4096)
-    with pytest.raises(Unreadable) as raised:
+    with pytest.raises(ReadFault, match="a link"):
         rows(folder)
-    assert not raised.value.closed
+
+
+def test_a_database_that_cannot_be_read_is_not_a_damaged_one(folder: Path) -> None:
+    writer(folder, "DELETE").close()
+    with pytest.raises(ReadFault, match="no such column"):
+        asked(folder, "SELECT y FROM calls")
+    with closing(sqlite3.connect(folder / NAME, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PATIENCE, "left", 0.0)
+            with pytest.raises(ReadFault, match=r"a b#\?%\.db.*locked"):
+                rows(folder)
+    (folder / NAME).write_bytes((folder / NAME).read_bytes()[:4096] + b"\x99" * 4096)
+    with pytest.raises(Unreadable):
+        rows(folder)
 
 
 def test_tables_are_told_by_their_columns(folder: Path) -> None:
@@ -124,7 +136,9 @@ def test_tables_are_told_by_their_columns(folder: Path) -> None:
     files = TrialFiles(folder)
     assert may_hold(files, NAME, "calls")
     assert not may_hold(files, NAME, "other")
-    with database(files, NAME) as connection:
-        assert has_tables(connection, {"calls": {"x"}})
-        assert not has_tables(connection, {"calls": {"x", "y"}})
-        assert not has_tables(connection, {"other": set()})
+    for wanted, there in (
+        ({"calls": {"x"}}, True),
+        ({"calls": {"x", "y"}}, False),
+        ({"o": set()}, False),
+    ):
+        assert from_database(files, NAME, partial(has_tables, wanted=wanted)) is there

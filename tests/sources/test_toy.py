@@ -57,7 +57,7 @@ class Toy:
         ]
         return Here(tuple(found)) if found else NOTHING
 
-    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+    def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         state = TrialFiles(found.root.parent).stat(found.root.name)
         return FilesState(0, 0) if state is None else FilesState(state.st_size, state.st_mtime_ns)
 

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wmo_distill.cli.flags import Paths
-from wmo_distill.cli.output import Printing, Progress, say
+from wmo_distill.cli.output import Printing, Progress, say, say_errors
 from wmo_distill.operation import Options, option
 from wmo_distill.options import BuildOptions
-from wmo_distill.report.tables import printable
 
 if TYPE_CHECKING:
     from wmo_distill.pipeline.summary import Summary
 
 DONE_WITH_ISSUES = 3
 DONE_WITHOUT_TOKENS = 4
-NOT_READ = ("read_failed", "worker_died", "calls_unbalanced")
+NOT_READ = ("read_failed", "worker_died", "calls_unbalanced", "io_error")
 """Reasons for skipping a trial that are faults, not decisions."""
 
 
@@ -59,14 +58,12 @@ def build(
             f"wmo-distill: {out}: {summary.removed:,} trials are gone from their directories and "
             f"{verb} their rows; --keep-removed keeps them"
         )
-    if not quiet:
-        for directory in summary.unlisted:
-            say(
-                f"wmo-distill: {printable(directory)}: cannot be looked into, and was not read; "
-                "check its permissions and those of its result.json"
-            )
-        for path, error in summary.errors.items():
-            say(f"wmo-distill: {printable(path)}: {printable(error)}")
+    say_errors(summary.errors)
+    if summary.unread:
+        say(
+            f"wmo-distill: {out}: what could not be read keeps the rows that it has, and is read "
+            "in the next build; check permissions and the file system, and run the command again"
+        )
     code = exit_code(summary, strict=end.strict, allow_empty=end.allow_empty)
     if code:
         raise typer.Exit(code)
@@ -93,4 +90,4 @@ def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool) -> int:
         return DONE_WITHOUT_TOKENS
     lost = any(summary.skipped.get(reason) for reason in NOT_READ)
     damaged = set(summary.issues) - {issue.value for issue in Issue if issue.note}
-    return DONE_WITH_ISSUES if strict and (damaged or summary.unlisted or lost) else 0
+    return DONE_WITH_ISSUES if strict and (damaged or summary.unread or lost) else 0

@@ -3,7 +3,7 @@
 import typer
 
 from wmo_distill.cli.flags import Paths
-from wmo_distill.cli.output import Json, say
+from wmo_distill.cli.output import Json, say, say_errors
 from wmo_distill.report.tables import printable
 
 NOTHING_FOUND = 4
@@ -17,6 +17,7 @@ def doctor(paths: Paths, printing: Json) -> None:
     diagnosis = diagnose(paths)
     if diagnosis.trials or printing.as_json:
         printing.put(diagnosis, lambda: render_diagnosis(diagnosis, paths))
+    say_errors(diagnosis.unread)
     if not diagnosis.trials:
         say(
             f"{printable(', '.join(map(str, paths)))}: expected trials at any depth, found none: "

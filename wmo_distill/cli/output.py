@@ -3,15 +3,18 @@
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import typer
 
 from wmo_distill.operation import Options, option
+from wmo_distill.report.tables import printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+_MOST_ERRORS = 20
 
 
 def put(text: str) -> None:
@@ -27,6 +30,15 @@ def put_json(model: "BaseModel") -> None:
 def say(text: str) -> None:
     """Talk, on stderr."""
     typer.echo(text, err=True)
+
+
+def say_errors(errors: Mapping[str, str]) -> None:
+    """What went wrong where, on stderr: the first ones, and how many more there are."""
+    for place, error in list(errors.items())[:_MOST_ERRORS]:
+        say(f"wmo-distill: {printable(place)}: {printable(error)}")
+    if len(errors) > _MOST_ERRORS:
+        more = len(errors) - _MOST_ERRORS
+        say(f"wmo-distill: {more:,} more like these; --json lists all of them")
 
 
 class Json(Options):

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.doctor.advice import Advice, Needs, advise
 from wmo_distill.doctor.setups import NOT_RECORDED, Setup, setup_of
 from wmo_distill.engines.local import usable_cores
+from wmo_distill.errors import ReadFault
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import LogprobMode, StopReason, TrialRecord
@@ -59,6 +60,8 @@ class Diagnosis(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     trials: int
+    unread: dict[str, str] = Field(default_factory=dict)
+    """What could not be read, by the path of a trial or directory; of no other number."""
     jobs: int
     bytes: int
     """Size of the files that a build may read."""
@@ -77,12 +80,14 @@ class Diagnosis(BaseModel):
 def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
     """Look at every trial's config and read a sample of the trials; UsageError for a bad PATH."""
     found = discover(paths)
-    sizes = [source_of(trial.source).state(trial, None).bytes for trial in found.trials]
+    unread = dict(found.unlisted)
     versions: dict[Path, str | None] = {}
-    setups = [setup_of(trial, versions) for trial in found.trials]
-    chosen = choose(sizes)
+    looked = [look for trial in found.trials if (look := _look(trial, versions, unread))]
+    trials = [trial for trial, _, _ in looked]
+    sizes = [size for _, size, _ in looked]
+    setups = [setup for _, _, setup in looked]
     began = time.perf_counter()
-    read = [read_found(found.trials[index], BuildOptions()).records for index in chosen]
+    chosen, read = _read(trials, choose(sizes), unread)
     written = _written_bytes(_all(read))
     seconds = time.perf_counter() - began
     kinds = [setups[index].kind for index in chosen]
@@ -90,16 +95,44 @@ def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
     share = sample.bytes / sum(sizes) if sum(sizes) else 0.0
     return Diagnosis(
         trials=len(found.trials),
-        jobs=len(_jobs(found.trials, setups)),
+        unread=unread,
+        jobs=len(_jobs(trials, setups)),
         bytes=sum(sizes),
         harbor=_counted(setup.harbor for setup in setups),
         agents=_counted(setup.agent for setup in setups),
         models=_counted(setup.model for setup in setups),
         sample=sample,
-        advice=advise(_needs(found.trials, setups, chosen, read)),
+        advice=advise(_needs(trials, setups, chosen, read)),
         build_seconds=seconds / share / usable_cores() if share else None,
         shard_bytes=int(written / share) if share else None,
     )
+
+
+def _look(
+    trial: FoundTrial, versions: dict[Path, str | None], unread: dict[str, str]
+) -> tuple[FoundTrial, int, Setup] | None:
+    """A trial with its size and setup; None, and a line in `unread`, where it cannot be read."""
+    try:
+        if not trial.fault:
+            size = source_of(trial.source).state(trial, None).bytes
+            return trial, size, setup_of(trial, versions)
+        unread[trial.path] = trial.fault
+    except ReadFault as fault:
+        unread[trial.path] = str(fault)
+    return None
+
+
+def _read(
+    trials: Sequence[FoundTrial], chosen: Iterable[int], unread: dict[str, str]
+) -> tuple[list[int], list[tuple[TrialRecord, ...]]]:
+    """Which of the chosen trials could be read, and their records."""
+    read = {}
+    for index in chosen:
+        try:
+            read[index] = read_found(trials[index], BuildOptions()).records
+        except ReadFault as fault:
+            unread[trials[index].path] = str(fault)
+    return list(read), list(read.values())
 
 
 def _jobs(trials: Sequence[FoundTrial], setups: Sequence[Setup]) -> dict[object, set[AgentKind]]:

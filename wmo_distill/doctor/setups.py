@@ -63,10 +63,7 @@ def _atif_version(files: TrialFiles) -> str | None:
         if isinstance(opened, Absent):
             continue
         with opened:
-            try:
-                match = _ATIF.search(opened.read(4096) or b"")
-            except OSError:
-                match = None
+            match = _ATIF.search(opened.read(4096))
         if match:
             return f"no lock ({match[1].decode()})"
     return None

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.datums.options import Graded
-from wmo_distill.errors import UsageError
+from wmo_distill.disk import is_directory
+from wmo_distill.errors import ReadFault, UsageError
 from wmo_distill.exporters.files import EXPORT, RowFiles, commit
 from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.files import Absent, TrialFiles, text_path
@@ -43,6 +44,8 @@ class NoChat(StrEnum):
     TRAJECTORY_MISSING = "trajectory_missing"
     TRAJECTORY_UNREADABLE = "trajectory_unreadable"
     NO_REPLIES = "no_replies"
+    IO_ERROR = "io_error"
+    """The system did not give the trial's files."""
 
 
 class MessageSummary(BaseModel):
@@ -117,7 +120,7 @@ def export_messages(
     _, key, form = FORMS[to]
     manifest = read_manifest(source)
     parent = text_path(manifest.parent)
-    if not parent.is_dir():
+    if not is_directory(parent):
         raise UsageError(
             f"{manifest.parent}: expected the trials that the dataset was built from, found no "
             "directory; chats are read from their trajectories: put them back there"
@@ -171,7 +174,10 @@ def _chats(parent: Path, row: Mapping[str, Any], only: Graded | None) -> list[Ch
     if only is not None and not only.wants(measured=measured, passed=row["passed"]):
         return NoChat.FILTERED
     files = TrialFiles(parent / text_path(row["artifact_dir"]))
-    chats = read_chats(files, _agent_dir(files, row))
+    try:
+        chats = read_chats(files, _agent_dir(files, row))
+    except ReadFault:
+        return NoChat.IO_ERROR
     if chats is Absent.MISSING:
         return NoChat.TRAJECTORY_MISSING
     if isinstance(chats, Absent):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, FilesState
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
@@ -33,6 +34,8 @@ class Work:
     placed: tuple[PlacedCell, ...] = ()
     positions: tuple[int, ...] = ()
     """The position of each cell among all cells."""
+    fault: str = ""
+    """What could not be read of it: it is not read now."""
 
     @property
     def cells(self) -> tuple[ScoreCell, ...]:
@@ -122,9 +125,11 @@ def _add(unit: Unit, batch: Batch, part: PartWriter, before: Entry | None) -> En
 def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     """Read one trial; its state is compared with the planned one after."""
     work = unit.work
-    state = _state_read(work, batch.options.sinks)
     try:
         read = _records(work, batch)
+        is_changed = state_of(work.found, batch.options.sinks) != work.state
+    except (ReadFault, OSError) as fault:
+        return replace(failed(work, Reason.IO_ERROR), error=str(fault)), ()
     except Exception as error:
         return failed(work, Reason.READ_FAILED, error), ()
     records = read.records
@@ -132,12 +137,12 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
         return failed(work, Reason.LINE_UNREADABLE), ()
     if sum(len(r.spans) for r in records) + sum(read.calls_dropped.values()) != read.calls_found:
         return failed(work, Reason.CALLS_UNBALANCED), ()
-    if state_of(work.found, batch.options.sinks) != work.state:
+    if is_changed:
         records = tuple(map(_changed, records))
     return (
         Entry(
             path=work.path,
-            state=state,
+            state=work.state,
             trial_id=records[0].trial_id,
             trial_name=records[0].trial_name,
             calls_found=read.calls_found,
@@ -147,17 +152,11 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     )
 
 
-def state_of(found: FoundTrial | None, sinks: Path | None, *, openable: bool = False) -> FilesState:
-    if found is None:
+def state_of(found: FoundTrial | None, sinks: Path | None) -> FilesState:
+    """Zeros for a trial that is not there, or of which nothing but its place is known."""
+    if found is None or not found.source:
         return NO_STATE
-    return source_of(found.source).state(found, sinks, openable=openable)
-
-
-def _state_read(work: Work, sinks: Path | None) -> FilesState:
-    """The planned state without the files that cannot be opened: they are read when they can."""
-    openable = state_of(work.found, sinks, openable=True)
-    closed = openable != work.state and openable != state_of(work.found, sinks)
-    return openable if closed else work.state
+    return source_of(found.source).state(found, sinks)
 
 
 def failed(work: Work, reason: Reason, error: BaseException | None = None) -> Entry:

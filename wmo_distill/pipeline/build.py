@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wmo_distill.disk import is_directory
 from wmo_distill.engines.local import Local
 from wmo_distill.engines.outcome import Engines
-from wmo_distill.errors import UsageError
+from wmo_distill.errors import ReadFault, UsageError
 from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
 from wmo_distill.outputs.parts import Parts, check_out, writing
@@ -155,7 +156,6 @@ class _Run:
 
     def _summary(self, totals: LedgerTotals, parts: Sequence[PartInfo], **more: object) -> Summary:
         rows = self.roster.rows.values()
-        sinks = self.options.sinks
         names = {row.trial_name for row in rows if row.trial_name is not None}
         states = [row.state for row in rows]
         states += [pending.work.state for pending in self.roster.pending.values()]
@@ -168,15 +168,23 @@ class _Run:
             "bytes_read": sum(state.bytes for state in read),
             "kept_removed": len(self.roster.gone),
             "slow_reads": self.slow_reads,
-            "unused_sinks": 0 if sinks is None else unused_sinks(sinks, names),
+            "unused_sinks": self._unused_sinks(names),
+            "unread": len(self.found.unlisted) + len(self.roster.faults),
             "unlisted": list(self.found.unlisted),
-            "errors": self.errors,
+            "errors": {**self.found.unlisted, **self.roster.faults, **self.errors},
         }
         return Summary.model_validate({**totals.model_dump(), **account, **more})
 
+    def _unused_sinks(self, names: set[str]) -> int:
+        try:
+            return 0 if self.options.sinks is None else unused_sinks(self.options.sinks, names)
+        except ReadFault as fault:  # the dataset is in place, and does not need this number
+            self.errors[path_text(str(self.options.sinks))] = str(fault)
+            return 0
+
 
 def _sinks(sinks: Path | None) -> Path | None:
-    if sinks is not None and not sinks.is_dir():
+    if sinks is not None and not is_directory(sinks):
         raise UsageError(
             f"--sinks: expected a directory of sink files, found none at {sinks}; check the path"
         )

@@ -5,6 +5,7 @@ directory holds can never be.
 """
 
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from wmo_distill.errors import UsageError, shown
+from wmo_distill.disk import asked, is_directory
+from wmo_distill.errors import ReadFault, UsageError, shown
 from wmo_distill.files import path_text, plain_text
 from wmo_distill.pipeline.cell_file import OPTIONAL, REQUIRED, kind_of, read_cell_rows
 from wmo_distill.records import GradedTests, ScoreCell
@@ -129,12 +131,20 @@ def _place(artifact_dir: str, roots: Sequence[Path], next_to: Path, where: str) 
         else:
             tries = [[root / artifact_dir for root in roots], [next_to / artifact_dir]]
         for candidates in tries:
-            found = [path for path in candidates if os.path.isdir(path)]
+            found = [path for path in candidates if _is_there(path)]
             if found:
                 return _inside(found, roots, where)
     except ValueError:  # text that no path can hold
         return None
     return None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a directory is there; of one that the system does not give, reading it tells."""
+    try:
+        return is_directory(path)
+    except ReadFault:
+        return True
 
 
 def _inside(found: Sequence[Path], roots: Sequence[Path], where: str) -> Path | None:
@@ -149,7 +159,7 @@ def _inside(found: Sequence[Path], roots: Sequence[Path], where: str) -> Path | 
             )
         root, relative = below
         place = root / relative
-        real = os.path.isdir(place) and not _through_link(root, relative)
+        real = _is_there(place) and not _through_link(root, relative)
         places[os.path.realpath(path)] = place if real else None
     if len(places) > 1:
         raise UsageError(
@@ -173,4 +183,5 @@ def _below(path: Path, roots: Sequence[Path]) -> tuple[Path, Path] | None:
 def _through_link(root: Path, relative: Path) -> bool:
     """Whether a symbolic link is on the way down from a PATH; none is followed."""
     steps = [relative, *relative.parents]
-    return any(os.path.islink(root / step) for step in steps if step.parts)
+    states = (asked(os.lstat, root / step) for step in steps if step.parts)
+    return any(state is not None and stat.S_ISLNK(state.st_mode) for state in states)

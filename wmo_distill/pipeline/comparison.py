@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from wmo_distill.errors import UsageError
+from wmo_distill.errors import ReadFault, UsageError
 from wmo_distill.issues import Issue
 from wmo_distill.pipeline.batch import Work, state_of
 from wmo_distill.pipeline.cells import PlacedCell
@@ -17,7 +17,9 @@ from wmo_distill.sources.finding import Found, found_again, found_at
 from wmo_distill.trial import read_identity
 
 # Rows that say more of the run than of the trial's files.
-_READ_AGAIN = {Issue.CHANGED_WHILE_READING.value, Reason.WORKER_DIED.value}
+_READ_AGAIN = {
+    Issue.CHANGED_WHILE_READING.value, Reason.WORKER_DIED.value, Reason.IO_ERROR.value,
+}  # fmt: skip
 _FAILED = {Reason.LINE_UNREADABLE.value, Reason.READ_FAILED.value, Reason.CALLS_UNBALANCED.value}
 
 
@@ -37,28 +39,36 @@ def roster_of(
 
     def look(row: LedgerRow) -> Work | None:
         trial = found_again(row.path, found.parent, inputs)
-        return None if trial is None else Work(row.path, trial, state_of(trial, sinks))
+        return None if trial is None else _work(row.path, trial, sinks)
 
     roster = Roster(look=look, confirm=_confirmed)
     works, without_cell = _works(found, placed, sinks)
     for work in works:
         row = before.get(work.path)
         cells = cells_digest(work.cells)
-        if row is None or not _holds(row, work, cells, sinks):
-            roster.pending[work.path] = _unread(work, cells)
-        elif row.written:
+        holds = row is not None and _holds(row, work, cells)
+        if row is not None and holds and row.written:
             roster.rows[work.path] = _without_removed(row)
+            if work.fault:
+                roster.faults[work.path] = work.fault
+        elif work.fault:
+            roster.pending[work.path] = _unread(work, cells, row)
+            roster.pass_over(work.path, work.fault)
+        elif row is None or not holds:
+            roster.pending[work.path] = _unread(work, cells, row)
         elif row.reasons[0] in _FAILED:
-            roster.pending[work.path] = replace(_unread(work, cells), failed=row)
+            roster.pending[work.path] = replace(_unread(work, cells, row), failed=row)
         elif is_duplicate(row):
             roster.pending[work.path] = Pending(work, cells, row.trial_id, row.trial_name, True)
         else:
-            roster.pending[work.path] = _unread(work, cells)
+            roster.pending[work.path] = _unread(work, cells, row)
     for trial in without_cell:
-        state = state_of(trial, sinks)
+        work = _work(trial.path, trial, sinks)
         roster.rows[trial.path] = skipped_row(
-            trial.path, trial.trial_id, trial.trial_name, state, Reason.NO_CELL
+            trial.path, trial.trial_id, trial.trial_name, work.state, Reason.NO_CELL
         )
+        if work.fault:
+            roster.faults[trial.path] = work.fault
     _add_others(roster, before, found, keep_removed=keep_removed)
     return roster
 
@@ -68,7 +78,7 @@ def _works(
 ) -> tuple[list[Work], list[FoundTrial]]:
     """(what can get rows, in order of path; the trials found that no cell names)."""
     if placed is None:
-        return [Work(t.path, t, state_of(t, sinks)) for t in found.trials], []
+        return [_work(trial.path, trial, sinks) for trial in found.trials], []
     by_place = {os.path.realpath(trial.root): trial for trial in found.trials}
     trials: dict[str, FoundTrial | None] = {}
     cells: dict[str, list[tuple[int, PlacedCell]]] = {}
@@ -86,16 +96,23 @@ def _works(
             )
         cells.setdefault(path, []).append((position, cell))
     works = [
-        Work(
-            path,
-            trials[path],
-            state_of(trials[path], sinks),
-            tuple(cell for _, cell in cells[path]),
-            tuple(position for position, _ in cells[path]),
+        replace(
+            _work(path, trials[path], sinks),
+            placed=tuple(cell for _, cell in cells[path]),
+            positions=tuple(position for position, _ in cells[path]),
         )
         for path in ordered(cells)
     ]
     return works, [trial for trial in found.trials if trial.path not in cells]
+
+
+def _work(path: str, trial: FoundTrial | None, sinks: Path | None) -> Work:
+    """A trial with the state of its files, and with what could not be read of them."""
+    fault = "" if trial is None else trial.fault
+    try:
+        return Work(path, trial, state_of(trial, sinks), fault=fault)
+    except ReadFault as error:
+        return Work(path, trial, fault=fault or str(error))
 
 
 def _add_others(
@@ -122,19 +139,14 @@ def _add_others(
             roster.removed += 1
 
 
-def _holds(row: LedgerRow, work: Work, cells: str, sinks: Path | None) -> bool:
+def _holds(row: LedgerRow, work: Work, cells: str) -> bool:
     """Whether what the ledger says of a trial still is so."""
-    if row.cells != cells or not _READ_AGAIN.isdisjoint(row.reasons):
-        return False
-    if row.state == work.state:
-        return True
-    # A file that could not be opened when the trial was read, and cannot now, is no change.
-    return row.state.bytes < work.state.bytes and row.state == state_of(
-        work.found, sinks, openable=True
-    )
+    same = row.cells == cells and row.state == work.state
+    return same and _READ_AGAIN.isdisjoint(row.reasons)
 
 
-def _unread(work: Work, cells: str) -> Pending:
+def _unread(work: Work, cells: str, row: LedgerRow | None) -> Pending:
+    """A trial to be read; `row` is that of an earlier build."""
     found = work.found
     return Pending(
         work,
@@ -142,6 +154,7 @@ def _unread(work: Work, cells: str) -> Pending:
         trial_id=None if found is None else found.trial_id,
         trial_name=None if found is None else found.trial_name,
         is_known=found is not None and found.is_sure,
+        kept=_without_removed(row) if row is not None and row.written else None,
     )
 
 
@@ -171,5 +184,7 @@ def _identity(found: FoundTrial | None) -> tuple[str | None, str | None]:
         return None, None
     try:
         return read_identity(found)
+    except ReadFault:
+        raise
     except Exception:  # reading the whole trial tells what is wrong with it
         return None, None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wmo_distill.disk import asked
 from wmo_distill.errors import UsageError
 from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
@@ -27,7 +28,7 @@ class Dataset:
 
 def open_dataset(out: Path, options: Mapping[str, Any], *, fresh: bool) -> Dataset:
     """The dataset to go on with; UsageError where it is damaged or had other options."""
-    if fresh or not (out / MANIFEST).exists():
+    if fresh or asked(os.stat, out / MANIFEST) is None:
         return Dataset()
     manifest = read_manifest(out)
     _check_options(out, manifest.options, options)

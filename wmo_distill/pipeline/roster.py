@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from wmo_distill.errors import ReadFault
 from wmo_distill.files import FilesState
 from wmo_distill.issues import Issue
 from wmo_distill.pipeline.batch import Entry, Work
@@ -33,6 +34,8 @@ class Pending:
     """Whether id and name are those of the whole result, not of its head."""
     failed: LedgerRow | None = None
     """The row of a trial that could not be read, in this run or, unchanged, in an earlier one."""
+    kept: LedgerRow | None = None
+    """The row of an earlier build with its records: they stay where the system gives no others."""
 
 
 def _not_there(row: LedgerRow) -> Work | None:
@@ -60,6 +63,8 @@ class Roster:
     removed: int = 0
     calls_found: dict[str, int] = field(default_factory=dict)
     """Of the trials read in this run, by path."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """What the system did not give in this run, by the trial's path."""
 
     def due(self) -> list[Work]:
         """The works to read now, in order of path."""
@@ -75,6 +80,9 @@ class Roster:
 
     def settle(self, entry: Entry, part: str | None) -> None:
         """Put what reading a trial gave in the place of what was pending."""
+        if entry.reason is Reason.IO_ERROR:
+            self.pass_over(entry.path, entry.error)
+            return
         pending = self.pending.pop(entry.path)
         self.calls_found[entry.path] = entry.calls_found
         reasons = entry.issues if entry.reason is None else (entry.reason.value,)
@@ -93,6 +101,22 @@ class Roster:
             self.rows[entry.path] = row
         else:
             self.pending[entry.path] = replace(pending, failed=row)
+
+    def pass_over(self, path: str, fault: str) -> None:
+        """A pending trial that cannot be read now keeps its rows, and is read in the next build.
+
+        Its id is not known: one that its first bytes showed must not make it a duplicate.
+        """
+        self.faults[path] = fault
+        pending = self.pending[path]
+        if pending.kept is not None:
+            del self.pending[path]
+            self.rows[path] = _with_io_error(pending.kept)
+            return
+        row = skipped_row(
+            path, None, pending.trial_name, pending.work.state, Reason.IO_ERROR, pending.cells
+        )
+        self.pending[path] = replace(pending, trial_id=None, failed=row)
 
     def close(self) -> None:
         """Decide about the rest: every trial has its ledger row now."""
@@ -152,7 +176,10 @@ class Roster:
             if not unsure:
                 return
             for path in unsure:
-                self.pending[path] = self.confirm(self.pending[path])
+                try:
+                    self.pending[path] = self.confirm(self.pending[path])
+                except ReadFault as fault:
+                    self.pass_over(path, str(fault))
 
     def _take_over(self, path: str) -> None:
         """Read a duplicate below no PATH of this run, whose id no other trial has any more.
@@ -161,7 +188,10 @@ class Roster:
         """
         self.elsewhere.discard(path)
         work = self.look(self.rows[path])
-        if work is not None:
+        if work is not None and work.fault:
+            self.faults[path] = work.fault
+            self.rows[path] = _with_io_error(self.rows[path])
+        elif work is not None:
             row = self.rows.pop(path)
             is_known = row.state == work.state
             self.pending[path] = Pending(work, "", row.trial_id, row.trial_name, is_known)
@@ -170,7 +200,8 @@ class Roster:
         """Say of a duplicate whose id no written row has why it could not take over."""
         held = {row.trial_id for row in self.rows.values() if row.written}
         for path, row in self.rows.items():
-            if is_duplicate(row) and row.trial_id not in held:
+            unread = Reason.IO_ERROR in row.reasons
+            if is_duplicate(row) and row.trial_id not in held and not unread:
                 why = Reason.NO_CELL if row.cells else Reason.REMOVED
                 reasons = sorted({*row.reasons[1:], why.value})
                 self.rows[path] = replace(row, reasons=(row.reasons[0], *reasons))
@@ -194,6 +225,12 @@ def skipped_row(
     )  # fmt: skip
 
 
+def _with_io_error(row: LedgerRow) -> LedgerRow:
+    """The row of a trial that cannot be read now."""
+    first, others = (0, row.reasons) if row.written else (1, row.reasons[1:])
+    return replace(row, reasons=(*row.reasons[:first], *sorted({*others, Reason.IO_ERROR.value})))
+
+
 def ordered(paths: Mapping[str, object] | set[str]) -> list[str]:
     """Paths compare as UTF-8 bytes."""
     return sorted(paths, key=str.encode)
@@ -202,7 +239,7 @@ def ordered(paths: Mapping[str, object] | set[str]) -> list[str]:
 def _without_rows(row: LedgerRow) -> LedgerRow:
     """The row of a trial that had rows, whose id another trial has now."""
     # Files that changed while they were read are read again: then state and id belong together.
-    lasting = {Reason.REMOVED.value, Issue.CHANGED_WHILE_READING.value}
+    lasting = {Reason.REMOVED.value, Reason.IO_ERROR.value, Issue.CHANGED_WHILE_READING.value}
     reasons = [reason for reason in row.reasons if reason in lasting]
     return replace(
         row,

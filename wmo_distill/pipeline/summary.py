@@ -35,8 +35,10 @@ class Summary(BaseModel):
     """Documents that the fast reader left to the plain one."""
     unused_sinks: int = 0
     """Sink files of no found trial."""
+    unread: int = 0
+    """Trials, and directories, that could not be read: they keep their rows, to be read again."""
     unlisted: list[str] = Field(default_factory=list)
-    """Directories that could not be looked into, relative to the parent."""
+    """Directories that were not seen whole, relative to the parent."""
     errors: dict[str, str] = Field(default_factory=dict)
-    """What went wrong with each trial that could not be read, by path."""
+    """What went wrong with each trial that could not be read, and in `unlisted`, by path."""
     dry_run: bool = False

@@ -1,16 +1,18 @@
 """The entry points of world-model-optimizer 0.2.0 under their own names and signatures.
 
 They follow its published rules: no salvage, and `stop_reason` is its own word. Ids obey the rule
-of `TokenSpan`; id fields are int32 arrays, whose `tolist()` gives the reference's lists.
+of `TokenSpan`; id fields are int32 arrays, whose `tolist()` gives the reference's lists. A file
+that is there and cannot be read is a ReadFault, never taken for a missing one.
 """
 
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from wmo_distill.disk import RegularFile
 from wmo_distill.files import Absent, TrialFiles, parse_json
 from wmo_distill.records import ScoreCell, TrialRecord
 from wmo_distill.sources.evidence import EndingEvidence
@@ -37,18 +39,14 @@ _BOM = b"\xef\xbb\xbf"
 class _Files(TrialFiles):
     """Files as the reference reads them: one that begins with a byte order mark is unreadable."""
 
-    def open(self, relative: str) -> IO[bytes] | Absent:
+    def open(self, relative: str) -> RegularFile | Absent:
         opened = super().open(relative)
         if isinstance(opened, Absent):
             return opened
-        try:
-            marked = opened.read(len(_BOM)) == _BOM
-            opened.seek(0)
-        except OSError:
-            marked = True
-        if marked:
+        if opened.read(len(_BOM)) == _BOM:
             opened.close()
             return Absent.UNREADABLE
+        opened.seek(0)
         return opened
 
 

@@ -56,6 +56,7 @@ def _this_run(s: Summary) -> Iterator[str]:
     for n, what in (
         (s.removed, "gone and removed"),
         (s.kept_removed, "gone and kept"),
+        (s.unread, "trials or directories not readable"),
         (s.unused_sinks, "sink files of no trial"),
         (s.slow_reads, "documents by the plain reader"),
     ):

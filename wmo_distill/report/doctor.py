@@ -16,6 +16,7 @@ def render_diagnosis(diagnosis: Diagnosis, paths: list[Path]) -> str:
     built = d.build_seconds is not None and d.shard_bytes is not None
     found: list[Row] = [
         ("trials", f"{d.trials:,} in {d.jobs:,} jobs, {size(d.bytes)}"),
+        ("not readable", f"{len(d.unread):,} trials or directories" if d.unread else None),
         ("harbor", counts(d.harbor) or "none"),
         ("agents", counts(d.agents) or "none"),
         ("models", counts(d.models) or "none"),

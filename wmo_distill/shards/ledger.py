@@ -18,7 +18,7 @@ from wmo_distill.shards.writer import parquet_writer
 
 
 class Reason(StrEnum):
-    """Why a trial found has no rows, or, for REMOVED, why it has them still."""
+    """Why a trial found has no rows, or, for REMOVED and IO_ERROR, why it has those of before."""
 
     DUPLICATE_ID = "duplicate_id"
     NO_CELL = "no_cell"
@@ -27,6 +27,8 @@ class Reason(StrEnum):
     READ_FAILED = "read_failed"
     WORKER_DIED = "worker_died"
     CALLS_UNBALANCED = "calls_unbalanced"
+    IO_ERROR = "io_error"
+    """The system did not give what is there: read again in the next build, whatever has changed."""
     REMOVED = "removed"
 
 
@@ -53,7 +55,8 @@ class LedgerRow:
     @property
     def missing(self) -> bool:
         """Whether this is a cell whose directory was not there."""
-        return not self.state.bytes and not self.state.mtime_ns and bool(self.cells)
+        stateless = not self.state.bytes and not self.state.mtime_ns
+        return stateless and bool(self.cells) and Reason.IO_ERROR not in self.reasons
 
 
 def write_ledger(path: Path, rows: Iterable[LedgerRow]) -> LedgerInfo:

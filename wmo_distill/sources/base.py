@@ -1,14 +1,17 @@
 """The seam for sources: what a format of recorded trials has to offer, and nothing else of it."""
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from wmo_distill.disk import entries
+from wmo_distill.errors import ReadFault
 from wmo_distill.files import FilesState
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.evidence import Evidence
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class FoundTrial:
     """What the source needs to find it again in its file, or next to it; frozen."""
     is_sure: bool = False
     """Whether the id is certain, so that nobody reads the trial for it."""
+    fault: str = ""
+    """What could not be read of it, or of its job, when it was found; it is then not read."""
 
     @property
     def sort_key(self) -> bytes:
@@ -57,8 +62,8 @@ class Here:
     trials: tuple[FoundTrial, ...] = ()
     whole: bool = False
     """Whether the directory is the source's own: no other one is asked, nothing below searched."""
-    closed: bool = False
-    """Whether a file that may be a trial is there and cannot be opened."""
+    faults: tuple[str, ...] = ()
+    """What could not be read, of files that may hold trials."""
     taken: frozenset[str] = frozenset()
     """Files of this format, which no other source need look at."""
 
@@ -67,7 +72,11 @@ NOTHING = Here()
 
 
 class Source(Protocol):
-    """A format of recorded trials. Nothing that a file holds may raise out of it."""
+    """A format of recorded trials. Nothing that a file holds may raise out of it.
+
+    A file that is there and cannot be read is a ReadFault, which nobody between catches but
+    `in_each`.
+    """
 
     @property
     def kind(self) -> str:
@@ -78,8 +87,8 @@ class Source(Protocol):
         """The trials of this format in one directory, by names, tables and first bytes."""
         ...
 
-    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
-        """Sizes and times of the files that reading may open; of the `openable` ones alone."""
+    def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
+        """Sizes and times of the files that reading may open."""
         ...
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
@@ -88,11 +97,25 @@ class Source(Protocol):
 
 
 def listed(path: Path, relative: str) -> Folder | None:
-    """A directory with the names in it; None where it cannot be listed."""
-    try:
-        with os.scandir(path) as entries:
-            names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-    except OSError:
+    """A directory with the names in it; None where none is there."""
+    names = entries(path)
+    if names is None:
         return None
     folders = tuple(name for name, is_folder in names.items() if is_folder)
     return Folder(path, relative, frozenset(names.keys() - set(folders)), folders)
+
+
+def in_each(
+    names: Iterable[str], look: Callable[[str], Iterable[_T]]
+) -> tuple[list[_T], tuple[str, ...]]:
+    """What `look` finds in each file, and what could not be read: it costs the others nothing."""
+    found: list[_T] = []
+    faults = []
+    for name in names:
+        try:
+            found += look(name)
+        except ReadFault as fault:
+            faults.append(str(fault))
+        except MemoryError:
+            faults.append(f"{name}: expected memory enough to look into it, found too little")
+    return found, tuple(faults)

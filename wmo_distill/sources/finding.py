@@ -1,11 +1,12 @@
 """The search below the PATHs: every directory is shown to every source, once."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wmo_distill.files import text_path
+from wmo_distill.errors import ReadFault
+from wmo_distill.files import path_text, text_path
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, Source, listed
 from wmo_distill.sources.harbor.source import Harbor
 from wmo_distill.sources.places import common_parent, outermost, path_below, places_of, relative
@@ -14,16 +15,15 @@ from wmo_distill.sources.registry import other_sources
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The trials below the PATHs in order of path, and the directories that cannot be looked into.
-
-    Those cannot be listed, or hold a file that may be a trial and cannot be opened.
-    """
+    """The trials below the PATHs in order of path, and the directories not seen whole."""
 
     parent: Path
     trials: tuple[FoundTrial, ...]
     paths: tuple[str, ...]
     """The PATHs, relative to the parent."""
-    unlisted: tuple[str, ...] = ()
+    unlisted: Mapping[str, str] = field(default_factory=dict)
+    """Directories that cannot be listed, or hold a file that may be a trial and cannot be read,
+    each with what was found."""
 
     def covers(self, path: str) -> bool:
         """Whether a trial's path is under one of the PATHs, where everything could be seen."""
@@ -44,24 +44,28 @@ def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None
     for root in outermost(places):
         walk.search(root)
     ordered = sorted(walk.trials.values(), key=lambda trial: trial.sort_key)
-    return Found(base, tuple(ordered), names, tuple(sorted(set(walk.unlisted))))
+    return Found(base, tuple(ordered), names, dict(sorted(walk.unlisted.items())))
 
 
 def found_at(root: Path, parent: Path) -> FoundTrial:
     """The trial in a directory that somebody names as one, whatever it holds."""
     path = relative(root, parent)
-    folder = listed(root, path)
-    walk = _Walk(parent)
-    if folder is not None:
-        walk.look(folder)
-    trials = tuple(walk.trials.values())
-    return trials[0] if len(trials) == 1 else Harbor().named(root, path)
+    try:
+        walk = _Walk(parent)
+        folder = listed(root, path)
+        if folder is not None:
+            walk.look(folder)
+        trials = tuple(walk.trials.values())
+        found = trials[0] if len(trials) == 1 else Harbor().named(root, path)
+        return replace(found, fault=found.fault or walk.unlisted.get(path, ""))
+    except ReadFault as fault:
+        return FoundTrial("", root, path, trial_name=path_text(root.name), fault=str(fault))
 
 
 def found_again(path: str, parent: Path, inputs: Sequence[str]) -> FoundTrial | None:
     """The trial that a search below the PATHs `inputs` finds at this path, None if there is none.
 
-    Only the directories on the way are looked into.
+    Only the directories on the way are looked into; where one cannot be, it may be there.
     """
     walk = _Walk(parent)
     for above in inputs:
@@ -72,7 +76,8 @@ def found_again(path: str, parent: Path, inputs: Sequence[str]) -> FoundTrial | 
         walk.descend(parent / text_path(above), [str(text_path(name)) for name in names])
         if path in walk.trials:
             return walk.trials[path]
-    return None
+    faults = list(walk.unlisted.values())
+    return FoundTrial("", parent, path, fault=faults[0]) if faults else None
 
 
 @dataclass(slots=True)
@@ -85,7 +90,7 @@ class _Walk:
 
     parent: Path
     trials: dict[str, FoundTrial] = field(default_factory=dict)
-    unlisted: list[str] = field(default_factory=list)
+    unlisted: dict[str, str] = field(default_factory=dict)
     _harbor: Harbor = field(default_factory=Harbor)
     _others: tuple[Source, ...] = ()
     _before: list[Folder] = field(default_factory=list)
@@ -104,10 +109,13 @@ class _Walk:
         while waiting:
             directory = waiting.pop()
             path = relative(directory, self.parent)
-            folder = listed(directory, path)
-            if folder is None:
-                self.unlisted.append(path)
-            elif not self.look(folder).whole:
+            try:
+                folder = listed(directory, path)
+            except ReadFault as fault:
+                self.unlisted[path] = str(fault)
+                continue
+            # None: taken away since its name was read.
+            if folder is not None and not self.look(folder).whole:
                 waiting += [directory / name for name in below(folder)]
 
     def look(self, folder: Folder) -> Here:
@@ -137,8 +145,8 @@ class _Walk:
     def _found(self, folder: Folder, source: Source) -> Here:
         here = source.find(folder)
         self.trials.update({trial.path: trial for trial in here.trials})
-        if here.closed:
-            self.unlisted.append(folder.relative)
+        for said in here.faults[:1]:
+            self.unlisted.setdefault(folder.relative, said)
         return here
 
 

@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wmo_distill.errors import UsageError
+from wmo_distill.disk import asked, entries, is_directory
+from wmo_distill.errors import ReadFault, UsageError
 from wmo_distill.files import path_text
 
 
@@ -55,17 +56,16 @@ def _place(path: str | os.PathLike[str]) -> Path:
     # `..` behind a link leads elsewhere than its text says.
     place = Path(os.path.realpath(given)) if ".." in given.parts else given.absolute()
     try:
-        if not place.is_dir():
-            kind = "no directory" if os.path.lexists(place) else "nothing there"
+        if not is_directory(place):
+            kind = "nothing there" if asked(os.lstat, place) is None else "no directory"
             raise UsageError(
                 f"{given}: expected a directory of trials, jobs, or one trial, found {kind}; "
                 "check the PATH"
             )
-        os.scandir(place).close()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        entries(place)
+    except ReadFault as fault:
         raise UsageError(
-            f"{given}: expected a directory that can be listed, found: {reason}; "
+            f"{given}: expected a directory that can be listed, found: {fault.found}; "
             "check the PATH and its permissions"
         ) from None
     return place

@@ -8,16 +8,23 @@ A program that runs, or was killed, keeps its newest rows in a write-ahead log n
     traces.db                       rollback mode: the same; a copy if a journal is left over
 """
 
+import errno
 import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import quote
 
+from wmo_distill.disk import PATIENCE, answered, asked
+from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
+
+_T = TypeVar("_T")
 
 MAGIC = b"SQLite format 3\0"
 _SUFFIXES = (".db", ".db3", ".sqlite", ".sqlite3")
@@ -26,18 +33,21 @@ _HEADER = 100
 _MODE = 18
 """Place of the file format's write version, which is 2 in WAL mode."""
 _TRIES = 3
+_LOCKED = 5.0
+"""Seconds to wait for a program that has locked its database."""
 _FILES = ("", "-wal", "-journal")
 
-FAULTS = (sqlite3.Error, OSError, MemoryError, OverflowError, UnicodeDecodeError)
+_DAMAGE = (sqlite3.Error, OverflowError, UnicodeDecodeError)
 """What reading a row of a faulty database may raise; messages of SQLite's may be no UTF-8."""
+_PASSING = {
+    sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM,
+}  # fmt: skip
+_WAITED_FOR = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+"""Results of SQLite that say nothing of what a database holds."""
 
 
 class Unreadable(Exception):  # noqa: N818 - what was found, not an error of this program
-    """`closed`: locked or not to be opened, now; else damaged."""
-
-    def __init__(self, closed: bool) -> None:
-        super().__init__("closed" if closed else "damaged")
-        self.closed = closed
+    """A database that is damaged, or none."""
 
 
 def may_hold(files: TrialFiles, name: str, table: str) -> bool:
@@ -48,28 +58,50 @@ def may_hold(files: TrialFiles, name: str, table: str) -> bool:
     if not name.endswith(_SUFFIXES):
         return False
     starts = [files.read(name, _START), files.read(f"{name}-wal", _START)]
-    if starts[0] is Absent.UNREADABLE and files.stat(name) is not None:
-        raise Unreadable(closed=True)
     return any(not isinstance(start, Absent) and table.encode() in start for start in starts)
 
 
-@contextmanager
-def database(files: TrialFiles, name: str) -> Iterator[sqlite3.Connection]:
-    """A connection to a database below `files`, its texts as bytes.
+def from_database(files: TrialFiles, name: str, read: Callable[[sqlite3.Connection], _T]) -> _T:
+    """What `read` finds in a database below `files`, its texts as bytes; it may be called again.
 
-    Unreadable where it cannot be opened, and for every fault while it is read.
+    Unreadable where the database is damaged, ReadFault where it is locked or cannot be read.
     """
+    return answered(files.root / name, partial(_read, files, name, read))
+
+
+def _read(files: TrialFiles, name: str, read: Callable[[sqlite3.Connection], _T]) -> _T:
     try:
         connection = _connected(files, name)
         try:
-            yield connection
+            return read(connection)
         finally:
             if connection is not _copy.connection:
                 connection.close()
-    except sqlite3.OperationalError:
-        raise Unreadable(closed=True) from None
-    except FAULTS as error:
-        raise Unreadable(closed=isinstance(error, OSError | MemoryError)) from None
+    except MemoryError:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from None
+    except _DAMAGE as error:
+        if _code(error) in _PASSING:
+            raise OSError(errno.EIO, f"SQLite: {error}") from None
+        if _code(error) in _WAITED_FOR:
+            PATIENCE.spend(_LOCKED)
+        if isinstance(error, sqlite3.OperationalError):
+            raise ReadFault(files.root / name, f"SQLite: {error}") from None
+        raise Unreadable from None
+
+
+def _code(error: Exception) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def row_of(connection: sqlite3.Connection, query: str, key: int) -> tuple[Any, ...] | None:
+    """The row of a key, None where there is none or it is damaged."""
+    try:
+        found: tuple[Any, ...] | None = connection.execute(query, (key,)).fetchone()
+    except _DAMAGE as error:
+        if _code(error) in _PASSING | _WAITED_FOR:
+            raise
+        return None
+    return found
 
 
 def has_tables(connection: sqlite3.Connection, wanted: dict[str, set[str]]) -> bool:
@@ -85,13 +117,11 @@ def has_tables(connection: sqlite3.Connection, wanted: dict[str, set[str]]) -> b
     return True
 
 
-def database_state(files: TrialFiles, name: str, *, openable: bool = False) -> FilesState:
+def database_state(files: TrialFiles, name: str) -> FilesState:
     """Size and time of a database and its write-ahead log."""
-    states = [files.stat(name), files.stat(f"{name}-wal")]
-    if states[0] is None or (openable and not os.access(files.root / name, os.R_OK)):
+    if files.stat(name) is None:
         return NO_STATE
-    known = [state for state in states if state is not None]
-    return FilesState(sum(s.st_size for s in known), max(s.st_mtime_ns for s in known))
+    return files.state_of((name, f"{name}-wal"))
 
 
 def _ordinary(sql: bytes) -> bool:
@@ -100,10 +130,8 @@ def _ordinary(sql: bytes) -> bool:
 
 def _connected(files: TrialFiles, name: str) -> sqlite3.Connection:
     header = files.read(name, _HEADER)
-    if isinstance(header, Absent):
-        raise Unreadable(closed=header is Absent.UNREADABLE)
-    if len(header) < _HEADER or not header.startswith(MAGIC):
-        raise Unreadable(closed=False)
+    if isinstance(header, Absent) or len(header) < _HEADER or not header.startswith(MAGIC):
+        raise Unreadable
     sizes = {end: _size(files, name + end) for end in ("-wal", "-shm", "-journal")}
     file = files.root / name
     if sizes["-wal"] and sizes["-shm"] is None:
@@ -122,14 +150,16 @@ def _connected(files: TrialFiles, name: str) -> sqlite3.Connection:
 def _size(files: TrialFiles, name: str) -> int | None:
     """None where nothing is there; SQLite would follow a link."""
     state = files.stat(name)
-    if state is None and os.path.lexists(files.root / name):
-        raise Unreadable(closed=True)
+    if state is None and asked(os.lstat, files.root / name) is not None:
+        raise ReadFault(files.root / name, "a link, or no regular file")
     return None if state is None else state.st_size
 
 
 def _ask(file: Path, mode: str) -> sqlite3.Connection:
     name = quote(os.fsencode(file.absolute()))
-    connection = sqlite3.connect(f"file:{name}?{mode}", uri=True, check_same_thread=False)
+    connection = sqlite3.connect(
+        f"file:{name}?{mode}", min(_LOCKED, PATIENCE.left), uri=True, check_same_thread=False
+    )
     try:
         connection.text_factory = bytes
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -166,7 +196,7 @@ class _Copy:
                     self.key = key
                     return self.connection
             key = self._key(files, name)
-        raise Unreadable(closed=True)
+        raise ReadFault(files.root / name, "a database that changes while it is copied")
 
     def _key(self, files: TrialFiles, name: str) -> tuple[object, ...]:
         states = [files.stat(name + end) for end in _FILES]

@@ -56,17 +56,13 @@ def read_head(files: TrialFiles, relative: str) -> Head | Absent:
         return opened
     data = b""
     with opened:
-        try:
-            for size in (FIRST_BYTES, HEAD_BYTES):
-                while len(data) < size and (more := opened.read(size - len(data))):
-                    data += more
-                head = head_of(data)
-                if head.whole or head.keys.keys() >= _ENOUGH:
-                    return head
-            if len(data) < HEAD_BYTES or not opened.read(1):
-                return _parsed(data, head)
-        except OSError:
-            return Absent.UNREADABLE
+        for size in (FIRST_BYTES, HEAD_BYTES):
+            data += opened.read(size - len(data))
+            head = head_of(data)
+            if head.whole or head.keys.keys() >= _ENOUGH:
+                return head
+        if len(data) < HEAD_BYTES or not opened.read(1):
+            return _parsed(data, head)
     return head
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
-from wmo_distill.files import Absent, TrialFiles, retried
+from wmo_distill.files import Absent, TrialFiles
 
 _TOKEN = re.compile(
     rb'"(?P<text>(?>[^"\\]*(?:\\.[^"\\]*)*))"(?P<colon>[ \t\r\n]*:)?|[{}\[\]]|"', re.DOTALL
@@ -51,7 +51,7 @@ def outline(files: TrialFiles, relative: str, most: int | None = None) -> list[E
     with opened:
         try:
             return list(_elements(opened, most))
-        except (OSError, MemoryError):
+        except MemoryError:
             return []
 
 
@@ -63,8 +63,8 @@ def read_between(files: TrialFiles, relative: str, start: int, end: int) -> byte
     with opened:
         try:
             opened.seek(start)
-            return retried(lambda: opened.read(end - start))
-        except (OSError, MemoryError):
+            return opened.read(end - start)
+        except MemoryError:
             return Absent.UNREADABLE
 
 

@@ -8,8 +8,6 @@ from typing import IO
 
 import numpy as np
 
-from wmo_distill.files import retried
-
 WINDOW = 1 << 20
 _BLOCK = 1 << 12
 _REMEMBERED = 1 << 24
@@ -59,7 +57,7 @@ class Window:
         room = self.block.view[left:]
         if not len(room):
             raise ValueError("window is full of unread bytes")
-        n = retried(lambda: self._read(room))
+        n = self._read(room)
         self.end += n or 0
         return bool(n)
 

@@ -8,6 +8,7 @@ times.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import Completeness, SegmentInfo, SpanSource, StopReason
 from wmo_distill.sources.agentlightning.calls import calls_of, mapping
-from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
+from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import (
     CallCounters,
     EndingEvidence,
@@ -74,15 +75,18 @@ class AgentLightning:
         files = TrialFiles(folder.path)
         events: dict[tuple[str, str, str], list[Place]] = {}
         rollouts: dict[str, Place] = {}
-        for name in sorted(n for n in folder.files if n.endswith((".json", ".jsonl"))):
-            for element in _elements(files, name):
-                place = Place(name, element.start, element.end)
-                if element.texts.keys() >= _EVENT:
-                    rollout = element.text("rollout_id") or ""
-                    attempt = element.text("attempt_id") or ""
-                    events.setdefault((rollout, attempt, name), []).append(place)
-                elif (named := _rollout_id(element)) is not None:
-                    rollouts.setdefault(named, place)
+        names = sorted(n for n in folder.files if n.endswith((".json", ".jsonl")))
+        elements, faults = in_each(names, partial(_elements, files))
+        if faults:  # a file that cannot be read may hold events or the rollout of any attempt
+            return Here(faults=faults)
+        for name, element in elements:
+            place = Place(name, element.start, element.end)
+            if element.texts.keys() >= _EVENT:
+                rollout = element.text("rollout_id") or ""
+                attempt = element.text("attempt_id") or ""
+                events.setdefault((rollout, attempt, name), []).append(place)
+            elif (named := _rollout_id(element)) is not None:
+                rollouts.setdefault(named, place)
         keys = [*events, *((rollout, "", "") for rollout in rollouts)]
         seen = {rollout for rollout, _, name in events}
         found = [
@@ -92,10 +96,10 @@ class AgentLightning:
         ]
         return Here(tuple(found)) if found else NOTHING
 
-    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+    def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         """Of the file with its events and the one with its rollout."""
         names = {place.name for place in _places(_attempt(found))}
-        return TrialFiles(found.root).state_of(names, openable=openable)
+        return TrialFiles(found.root).state_of(names)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         attempt = _attempt(found)
@@ -152,12 +156,12 @@ class AgentLightning:
         )
 
 
-def _elements(files: TrialFiles, name: str) -> list[Element]:
-    """The objects of a file of ours; none of another's, which is not read to its end."""
+def _elements(files: TrialFiles, name: str) -> list[tuple[str, Element]]:
+    """The objects of a file of ours by its name; none of another's, not read to its end."""
     head = outline(files, name, _HEAD)
     if not head or not (head[0].texts.keys() >= _EVENT or _rollout_id(head[0]) is not None):
         return []
-    return outline(files, name)
+    return [(name, element) for element in outline(files, name)]
 
 
 def _rollout_id(element: Element) -> str | None:

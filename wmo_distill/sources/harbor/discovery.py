@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wmo_distill.errors import ReadFault
 from wmo_distill.files import Absent, TrialFiles, path_text
 from wmo_distill.sources.base import Folder, FoundTrial, Here, listed
 from wmo_distill.sources.harbor.documents import known_version, read_result
@@ -23,6 +24,8 @@ class Job:
 
     name: str
     n_attempts: int | None = None
+    fault: str = ""
+    """What of its own files could not be read: then nobody knows whether it is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Served:
     retry_of: str | None = None
     retries_known: bool = True
     """False without a readable database."""
+    fault: str = ""
+    """Why a database that is there could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +54,27 @@ def surroundings(found: FoundTrial) -> Surroundings:
 
 @dataclass(slots=True)
 class _Look:
-    """What one directory holds."""
+    """What one directory holds; a fault is what could not be read of a file."""
 
     result: Head = _NO_HEAD
     config: Head = _NO_HEAD
     is_trial: bool = False
-    is_closed: bool = False
-    """Whether a file that may be a trial's result is there and cannot be opened."""
+    result_fault: str = ""
+    config_fault: str = ""
 
     @property
     def is_job(self) -> bool:
         return self.result.is_job_result or self.config.is_job_config
+
+    @property
+    def fault(self) -> str:
+        """What leaves open what the directory is, or the id and name of its trial."""
+        return "" if self.is_job else self.result_fault or self.config_fault
+
+    @property
+    def job_fault(self) -> str:
+        """What leaves open whether it is a job, and how many attempts that has."""
+        return "" if self.config.is_job_config else self.config_fault or self.fault
 
 
 @dataclass(slots=True)
@@ -67,7 +82,7 @@ class Discovery:
     """One search; what is shared by trials is read once."""
 
     _jobs: dict[Path, Job | None] = field(default_factory=dict)
-    _retries: dict[Path, dict[str, str] | None] = field(default_factory=dict)
+    _retries: dict[Path, Served | dict[str, str]] = field(default_factory=dict)
 
     def find(self, folder: Folder) -> Here:
         """The directory as a trial; nothing below a trial is searched."""
@@ -76,7 +91,7 @@ class Discovery:
             return Here((self.trial(folder.path, folder.relative, look),), whole=True)
         self._jobs[folder.path] = _job(folder.path, look)
         taken = _JOB_FILES if look.is_job else frozenset[str]()
-        return Here(taken=taken, closed=look.is_closed and not look.is_job)
+        return Here(taken=taken, faults=(look.fault,) if look.fault else ())
 
     def trial(self, root: Path, path: str, look: _Look | None = None) -> FoundTrial:
         """The trial in a directory; without a `look` one that somebody names as a trial."""
@@ -84,13 +99,16 @@ class Discovery:
             folder = listed(root, path)
             look = _Look() if folder is None else _look(folder)
         name = look.result.text("trial_name") or look.config.text("trial_name")
+        job, served = self._job_of(root.parent), self._served(root)
+        near = [one.fault for one in (job, served) if one is not None]
         return FoundTrial(
             source="harbor",
             root=root,
             path=path,
             trial_id=look.result.text("id") if look.result.is_trial else None,
             trial_name=name or path_text(root.name),
-            locator=Surroundings(self._job_of(root.parent), self._served(root)),
+            locator=Surroundings(job, served),
+            fault=next(filter(None, [look.fault, *near]), ""),
         )
 
     def _served(self, root: Path) -> Served | None:
@@ -99,42 +117,54 @@ class Discovery:
             return None
         data = data_directory(root)
         if data not in self._retries:
-            self._retries[data] = read_retries(data)
+            self._retries[data] = _retries_in(data)
         retries = self._retries[data]
-        return Served(retries_known=False) if retries is None else Served(retries.get(rollout))
+        return retries if isinstance(retries, Served) else Served(retries.get(rollout))
 
     def _job_of(self, directory: Path) -> Job | None:
         if directory not in self._jobs:
-            folder = listed(directory, "")
-            self._jobs[directory] = None if folder is None else _job(directory, _look(folder))
+            # By the names alone: a directory above the PATHs may be one that cannot be listed.
+            look = _look(Folder(directory, "", _JOB_FILES))
+            self._jobs[directory] = _job(directory, look)
         return self._jobs[directory]
 
 
 def _look(folder: Folder) -> _Look:
     look = _Look()
     files = TrialFiles(folder.path)
-    look.result = _head(files, folder, "result.json")
-    if look.result.is_trial:
-        look.is_trial = True
-        if look.result.text("trial_name") is None:
-            look.config = _head(files, folder, "config.json")
-        return look
-    look.config = _head(files, folder, "config.json")
-    if not look.is_job:
-        look.is_trial = look.config.is_trial or _holds_trial_files(files, folder.folders)
-    if not (look.is_trial or look.result.whole or look.result.is_job_result):
-        look.result = _whole_head(files) if look.result.keys else look.result
-        look.is_trial = look.result.is_trial
-    if not look.is_trial and "result.json" in folder.files:
-        look.is_closed = files.cannot_open("result.json")
+    look.result, look.result_fault = _head(files, folder, "result.json")
+    look.is_trial = look.result.is_trial
+    if look.result.text("trial_name") is None:
+        look.config, look.config_fault = _head(files, folder, "config.json")
+    try:
+        if not (look.is_trial or look.is_job):
+            look.is_trial = look.config.is_trial or _holds_trial_files(files, folder.folders)
+        if not (look.is_trial or look.result.whole or look.result.is_job_result):
+            look.result = _whole_head(files) if look.result.keys else look.result
+            look.is_trial = look.result.is_trial
+    except ReadFault as fault:
+        look.result_fault = str(fault)
     return look
 
 
-def _head(files: TrialFiles, folder: Folder, name: str) -> Head:
+def _head(files: TrialFiles, folder: Folder, name: str) -> tuple[Head, str]:
+    """(the head, what could not be read)."""
     if name not in folder.files:
-        return _NO_HEAD
-    head = read_head(files, name)
-    return _NO_HEAD if isinstance(head, Absent) else head
+        return _NO_HEAD, ""
+    try:
+        head = read_head(files, name)
+    except ReadFault as fault:
+        return _NO_HEAD, str(fault)
+    return (_NO_HEAD if isinstance(head, Absent) else head), ""
+
+
+def _retries_in(data: Path) -> Served | dict[str, str]:
+    """The retries of a server, or what is said of all its trials without them."""
+    try:
+        retries = read_retries(data)
+    except ReadFault as fault:
+        return Served(retries_known=False, fault=str(fault))
+    return Served(retries_known=False) if retries is None else retries
 
 
 def _whole_head(files: TrialFiles) -> Head:
@@ -166,13 +196,17 @@ def _holds_trial_files(files: TrialFiles, folders: Sequence[str]) -> bool:
 
 
 def _job(directory: Path, look: _Look) -> Job | None:
-    if not look.is_job:
+    fault = look.job_fault
+    if not (look.is_job or fault):
         return None
     attempts = None
     if look.config.is_job_config:
-        config = TrialFiles(directory).read_json("config.json")
+        try:
+            config = TrialFiles(directory).read_json("config.json")
+        except ReadFault as error:
+            config, fault = None, str(error)
         known = config if isinstance(config, dict) and known_version(config) else {}
         recorded = known.get("n_attempts")
         if type(recorded) is int and 0 < recorded < _INT32:
             attempts = recorded
-    return Job(path_text(directory.name), attempts)
+    return Job(path_text(directory.name), attempts, fault)

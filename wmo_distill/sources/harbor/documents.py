@@ -107,8 +107,6 @@ def _read_fast(
                 return Document(value)
         except NotFlat:
             pass
-        except OSError:
-            return Absent.UNREADABLE
     return None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 from wmo_distill.files import TrialFiles
-from wmo_distill.sources.sqlite import Unreadable, database
+from wmo_distill.sources.sqlite import Unreadable, from_database
 
 _DATABASE = "harbor.sqlite3"
 _QUERY = "SELECT id, retry_of FROM internal_rollout WHERE retry_of IS NOT NULL"
@@ -32,10 +32,9 @@ def data_directory(root: Path) -> Path:
 
 
 def read_retries(data: Path) -> dict[str, str] | None:
-    """The rollout that each retry repeats, by the retry's id; None without a readable database."""
+    """The rollout that each retry repeats, by the retry's id; None without such a database."""
     try:
-        with database(TrialFiles(data), _DATABASE) as connection:
-            rows = connection.execute(_QUERY).fetchall()
-            return {a.decode(): b.decode() for a, b in rows if type(a) is type(b) is bytes}
+        rows = from_database(TrialFiles(data), _DATABASE, lambda c: c.execute(_QUERY).fetchall())
+        return {a.decode(): b.decode() for a, b in rows if type(a) is type(b) is bytes}
     except (Unreadable, UnicodeDecodeError):
         return None

@@ -28,9 +28,9 @@ class Harbor:
         """The directory as a trial because somebody names it so, whatever it holds."""
         return self._discovery.trial(root, path)
 
-    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+    def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         """Of the files in the trial's directory and of its sinks, not of its job's."""
-        return trial_state(found, sinks, openable=openable)
+        return trial_state(found, sinks)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         """One episode, or one for each recorded step."""

@@ -2,10 +2,11 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wmo_distill.files import FilesState, TrialFiles
+from wmo_distill.disk import asked
+from wmo_distill.files import FilesState, TrialFiles, sum_of
 from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.sink import sink_path
 
@@ -14,22 +15,9 @@ _VERIFIER_FILES = ("reward.txt", "reward.json", "ctrf.json")
 _DEEPEST_STEP = 8
 
 
-_File = tuple[str, os.stat_result]
-
-
-def trial_state(
-    found: FoundTrial, sinks: Path | None = None, *, openable: bool = False
-) -> FilesState:
-    """The state of the trial's own files and of its sinks; the job's files are not among them.
-
-    With `openable` only of those that this process may read.
-    """
-    size = newest = 0
-    for path, file in _files(found, sinks):
-        if stat.S_ISREG(file.st_mode) and not (openable and not os.access(path, os.R_OK)):
-            size += file.st_size
-            newest = max(newest, file.st_mtime_ns)
-    return FilesState(size, newest)
+def trial_state(found: FoundTrial, sinks: Path | None = None) -> FilesState:
+    """The state of the trial's own files and of its sinks; the job's files are not among them."""
+    return sum_of(file for file in _files(found, sinks) if stat.S_ISREG(file.st_mode))
 
 
 def unused_sinks(sinks: Path, trial_names: set[str]) -> int:
@@ -45,11 +33,11 @@ def unused_sinks(sinks: Path, trial_names: set[str]) -> int:
     return unused
 
 
-def _files(found: FoundTrial, sinks: Path | None) -> Iterator[_File]:
+def _files(found: FoundTrial, sinks: Path | None) -> Iterator[os.stat_result]:
     root = os.fspath(found.root)
     yield from _named(root, _ROOT_FILES)
     yield from _agent_and_verifier(root)
-    yield from _steps(os.path.join(root, "steps"), _DEEPEST_STEP)
+    yield from _steps(f"{root}/steps", _DEEPEST_STEP)
     if sinks is None:
         return
     # A result that turns out to be unreadable leaves the directory's name.
@@ -58,63 +46,53 @@ def _files(found: FoundTrial, sinks: Path | None) -> Iterator[_File]:
             yield from _sinks(TrialFiles(sinks), whole)
 
 
-def _sinks(files: TrialFiles, whole: str) -> Iterator[_File]:
+def _sinks(files: TrialFiles, whole: str) -> Iterator[os.stat_result]:
     """The sink of a trial and those of its steps."""
     folder = whole.removesuffix(".jsonl")
     steps = [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".jsonl")]
     for name in (whole, *steps):
         state = files.stat(name)
         if state is not None:
-            yield f"{os.fspath(files.root)}/{name}", state
+            yield state
 
 
-def _agent_and_verifier(root: str) -> Iterator[_File]:
+def _agent_and_verifier(root: str) -> Iterator[os.stat_result]:
     # A trajectory may be continued in any file next to it.
-    for entry in _entries(os.path.join(root, "agent")):
-        if entry.name.endswith(".json"):
-            yield from _named(entry.path, ("",))
-    verifier = os.path.join(root, "verifier")
+    agent = f"{root}/agent"
+    yield from _named(agent, [name for name in _names(agent) if name.endswith(".json")])
+    verifier = f"{root}/verifier"
     if _is_folder(verifier):
         yield from _named(verifier, _VERIFIER_FILES)
 
 
-def _steps(folder: str, depth: int) -> Iterator[_File]:
+def _steps(folder: str, depth: int) -> Iterator[os.stat_result]:
     """The files of every step; the name of a step may hold slashes."""
-    for entry in _entries(folder):
-        if depth and _is_folder(entry.path) and _may_be_step(entry, depth):
-            yield from _named(entry.path, ("wmo-run.json",))
-            yield from _agent_and_verifier(entry.path)
-            yield from _steps(entry.path, depth - 1)
+    for name in _names(folder) if depth else ():
+        step = f"{folder}/{name}"
+        if _is_folder(step) and _may_be_step(step, name, depth):
+            yield from _named(step, ("wmo-run.json",))
+            yield from _agent_and_verifier(step)
+            yield from _steps(step, depth - 1)
 
 
-def _may_be_step(entry: "os.DirEntry[str]", depth: int) -> bool:
+def _may_be_step(folder: str, name: str, depth: int) -> bool:
     """Whether a folder is a step's; in a step `agent` is the agent's, unless it has its own."""
-    if depth == _DEEPEST_STEP or entry.name not in ("agent", "verifier"):
+    if depth == _DEEPEST_STEP or name not in ("agent", "verifier"):
         return True
-    return any(_is_folder(os.path.join(entry.path, own)) for own in ("agent", "verifier"))
+    return any(_is_folder(f"{folder}/{own}") for own in ("agent", "verifier"))
 
 
-def _entries(folder: str) -> list["os.DirEntry[str]"]:
-    if not _is_folder(folder):
-        return []
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
+def _names(folder: str) -> list[str]:
+    return (asked(os.listdir, folder) or []) if _is_folder(folder) else []
 
 
-def _named(folder: str, names: tuple[str, ...]) -> Iterator[_File]:
+def _named(folder: str, names: Iterable[str]) -> Iterator[os.stat_result]:
     for name in names:
-        path = f"{folder}/{name}" if name else folder
-        try:
-            yield path, os.lstat(path)
-        except (OSError, ValueError):
-            continue
+        state = asked(os.lstat, f"{folder}/{name}")
+        if state is not None:
+            yield state
 
 
 def _is_folder(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False
+    state = asked(os.lstat, path)
+    return state is not None and stat.S_ISDIR(state.st_mode)

@@ -4,8 +4,8 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, cast
 
+from wmo_distill.disk import RegularFile
 from wmo_distill.files import Absent, TrialFiles
 
 END_BYTES = 1 << 16
@@ -59,14 +59,14 @@ def rows_of(files: TrialFiles, name: str) -> tuple[RowPlace, ...]:
     return tuple(places) if is_rows else ()
 
 
-def lines_of(opened: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
+def lines_of(opened: RegularFile) -> Iterator[tuple[int, int, bytes]]:
     """(number, offset, line with its end) of the lines that are not blank; one in memory."""
     start = number = 0
-    with _buffered(opened) as file:
+    with io.BufferedReader(opened, 1 << 16) as file:
         while True:
             try:
                 line = file.readline()
-            except (OSError, MemoryError):
+            except MemoryError:
                 return
             if not line:
                 return
@@ -81,11 +81,11 @@ def read_part(files: TrialFiles, name: str, start: int, size: int) -> bytes | No
     opened = files.open(name)
     if isinstance(opened, Absent):
         return None
-    with _buffered(opened) as file:
+    with opened:
         try:
-            file.seek(start)
-            return file.read(size)
-        except (OSError, MemoryError):
+            opened.seek(start)
+            return opened.read(size)
+        except MemoryError:
             return None
 
 
@@ -111,7 +111,3 @@ def _last(line: bytes, key: bytes, value: re.Pattern[bytes]) -> str | None:
     at = line.rfind(key)
     found = value.match(line, at + len(key)) if at >= 0 else None
     return found[1].decode() if found else None
-
-
-def _buffered(opened: IO[bytes]) -> IO[bytes]:
-    return io.BufferedReader(cast(io.RawIOBase, opened), 1 << 16)

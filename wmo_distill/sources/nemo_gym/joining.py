@@ -13,13 +13,15 @@ captures or rows. Where two captures, or two files, are equally near, nothing is
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from wmo_distill.errors import ReadFault
 from wmo_distill.files import TrialFiles, path_text
-from wmo_distill.sources.base import Folder, listed
+from wmo_distill.sources.base import Folder, in_each, listed
 from wmo_distill.sources.nemo_gym.index import RowPlace, is_rollouts_file, rows_of
+from wmo_distill.sources.places import path_below
 
 CAPTURE_FILES = (".tokens.jsonl", ".tokens.intents", ".tokens.incomplete", ".tokens.state.json")
 _ROLLOUT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -39,8 +41,8 @@ class Directory:
     rows: tuple[RowPlace, ...] = ()
     by_rollout: dict[str, RowPlace | None] = field(default_factory=dict)
     """The row that a capture of this id is of; None where several files have one."""
-    closed: bool = False
-    """Whether a file that may be Gym's cannot be opened."""
+    faults: tuple[str, ...] = ()
+    """What of files that may be Gym's could not be read."""
 
     @property
     def holds_any(self) -> bool:
@@ -51,22 +53,21 @@ def directory_of(folder: Folder) -> Directory:
     """The captures and rows in a directory."""
     files = TrialFiles(folder.path)
     captures = set()
-    rows: list[RowPlace] = []
-    closed = False
-    for name in sorted(folder.files):
+
+    def rows_in(name: str) -> Sequence[RowPlace]:
         suffix = next((s for s in CAPTURE_FILES if name.endswith(s)), None)
         if suffix is not None:
             rollout = name.removesuffix(suffix)
             if _ROLLOUT.fullmatch(rollout) and files.stat(name) is not None:
                 captures.add(rollout)
-                closed |= files.cannot_open(name)
-        elif name.endswith(".jsonl") and not name.endswith(_NOT_ROWS):
-            closed |= files.cannot_open(name)
-            if is_rollouts_file(files, name):
-                rows += rows_of(files, name)
+            return ()
+        is_of_rows = name.endswith(".jsonl") and not name.endswith(_NOT_ROWS)
+        return rows_of(files, name) if is_of_rows and is_rollouts_file(files, name) else ()
+
+    rows, faults = in_each(sorted(folder.files), rows_in)
     return Directory(
         folder.path, folder.relative, folder.folders,
-        frozenset(captures), tuple(rows), _by_rollout(rows), closed,
+        frozenset(captures), tuple(rows), _by_rollout(rows), faults,
     )  # fmt: skip
 
 
@@ -99,9 +100,15 @@ class Runs:
         found = self._known.get(folder.relative)
         if found is None:
             found = directory_of(folder)
-            if found.holds_any:
+            if found.holds_any or found.faults:
                 self._known[folder.relative] = found
         return found
+
+    def faults_near(self, place: Directory) -> tuple[str, ...]:
+        """What could not be read where captures or rows of this directory may be."""
+        above = str(PurePosixPath(place.relative).parent.parent)
+        near = (known for path, known in self._known.items() if path_below(path, above))
+        return tuple(fault for known in near for fault in known.faults)
 
     def owner(self, place: Directory, rollout: str) -> Directory | None:
         """The directory whose row a capture belongs to."""
@@ -187,7 +194,10 @@ class Runs:
     def _at(self, path: Path, relative: str) -> Directory:
         found = self._known.get(relative)
         if found is None:
-            folder = listed(path, relative)
-            found = Directory(path, relative) if folder is None else directory_of(folder)
+            try:
+                folder = listed(path, relative)
+                found = Directory(path, relative) if folder is None else directory_of(folder)
+            except ReadFault as fault:
+                found = Directory(path, relative, faults=(str(fault),))
             self._known[relative] = found
         return found

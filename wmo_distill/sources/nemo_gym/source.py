@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wmo_distill.files import FilesState, TrialFiles, path_text
 from wmo_distill.options import BuildOptions
-from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
+from wmo_distill.sources.base import Folder, FoundTrial, Here
 from wmo_distill.sources.evidence import Evidence
 from wmo_distill.sources.nemo_gym.episode import Place, read_episode
 from wmo_distill.sources.nemo_gym.index import RowPlace
@@ -30,21 +30,16 @@ class NemoGym:
     def find(self, folder: Folder) -> Here:
         place = self._runs.visit(folder)
         if not place.holds_any:
-            return Here(closed=True) if place.closed else NOTHING
+            return Here(faults=place.faults)
         trials = [*self._rows(place), *self._captures(place)]
-        return Here(tuple(trials), closed=place.closed)
+        faults = self._runs.faults_near(place)
+        # What cannot be read may belong to any rollout here: a row, a capture, or another's row.
+        return Here(() if faults else tuple(trials), faults=faults)
 
-    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+    def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         place = found.locator
         assert isinstance(place, Place)
-        size = newest = 0
-        for name in _files(place):
-            file = TrialFiles(place.base).stat(name)
-            if file is None or (openable and not os.access(place.base / name, os.R_OK)):
-                continue
-            size += file.st_size
-            newest = max(newest, file.st_mtime_ns)
-        return FilesState(size, newest)
+        return TrialFiles(place.base).state_of(_files(place))
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         assert isinstance(found.locator, Place)

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from wmo_distill.files import TrialFiles, parse_json
-from wmo_distill.sources.base import Folder
+from wmo_distill.sources.base import Folder, in_each
 from wmo_distill.tokenjson.outline import Element, outline, read_between
 
 _HEAD = 65536
@@ -50,11 +51,11 @@ _SIGNS: tuple[tuple[Kind, frozenset[str]], ...] = (
 )
 
 
-def pieces_in(folder: Folder) -> list[Piece]:
-    """What the files of a directory hold of sessions, in order of name and place."""
+def pieces_in(folder: Folder) -> tuple[list[Piece], tuple[str, ...]]:
+    """(what the files hold of sessions, in order of name and place; what could not be read)."""
     files = TrialFiles(folder.path)
     names = sorted(name for name in folder.files if name.endswith(_ENDINGS))
-    return [piece for name in names for piece in _pieces(files, name)]
+    return in_each(names, partial(_pieces, files))
 
 
 def value_of(files: TrialFiles, piece: Piece) -> dict[str, object] | None:

@@ -32,7 +32,10 @@ class OpenEnv:
     kind = "openenv"
 
     def find(self, folder: Folder) -> Here:
-        sessions = _by_session(pieces_in(folder))
+        pieces, faults = pieces_in(folder)
+        if faults:  # a file that cannot be read may hold the better half of any session
+            return Here(faults=faults)
+        sessions = _by_session(pieces)
         found = [self._found(folder, pieces) for pieces in sessions]
         taken: dict[str, int] = defaultdict(int)
         unique = []
@@ -42,10 +45,10 @@ class OpenEnv:
             unique.append(trial if again == 1 else _renamed(trial, f"{trial.path}#{again}"))
         return Here(tuple(unique)) if unique else NOTHING
 
-    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+    def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         """Of every file that holds a piece of the session."""
         names = {piece.name for piece in _pieces_of(found).pieces}
-        return TrialFiles(found.root).state_of(names, openable=openable)
+        return TrialFiles(found.root).state_of(names)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         located = _pieces_of(found)

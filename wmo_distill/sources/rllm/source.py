@@ -8,25 +8,27 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wmo_distill.files import NO_STATE, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
-from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
+from wmo_distill.sources.base import Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.captured import Roots, name_in_path, parsed
 from wmo_distill.sources.evidence import (
     Evidence,
 )
 from wmo_distill.sources.rllm.reading import Reading, Session, seconds
 from wmo_distill.sources.sqlite import (
-    FAULTS,
     Unreadable,
-    database,
     database_state,
+    from_database,
     has_tables,
     may_hold,
+    row_of,
 )
 from wmo_distill.tokenjson.rows import id_row
 
@@ -47,18 +49,14 @@ class RllmGateway:
     def find(self, folder: Folder) -> Here:
         """The sessions of the stores in a directory."""
         files = TrialFiles(folder.path)
-        found: list[FoundTrial] = []
-        closed = False
-        for name in sorted(folder.files):
-            try:
-                if not may_hold(files, name, "trace_sessions"):
-                    continue
-                with database(files, name) as connection:
-                    sessions = _sessions(connection) if has_tables(connection, _TABLES) else {}
-            except Unreadable as fault:
-                closed |= fault.closed
-                continue
-            found += [
+        found, faults = in_each(sorted(folder.files), partial(self._in_store, folder, files))
+        return Here(tuple(found), faults=faults)
+
+    def _in_store(self, folder: Folder, files: TrialFiles, name: str) -> list[FoundTrial]:
+        if not may_hold(files, name, "trace_sessions"):
+            return []
+        with suppress(Unreadable):
+            return [
                 FoundTrial(
                     source=self.kind,
                     root=folder.path / name,
@@ -67,15 +65,15 @@ class RllmGateway:
                     trial_name=session_name,
                     locator=session,
                 )
-                for session_name, session in sessions.items()
+                for session_name, session in from_database(files, name, _sessions).items()
             ]
-        return Here(tuple(found), closed=closed) if found or closed else NOTHING
+        return []
 
-    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+    def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         """The size is the session's share of the store, the time that of the whole store."""
         session = _session(found)
         files = TrialFiles(found.root.parent)
-        whole = database_state(files, found.root.name, openable=openable)
+        whole = database_state(files, found.root.name)
         if whole == NO_STATE:
             return NO_STATE
         return whole._replace(bytes=whole.bytes * len(session.rows) // session.of_rows)
@@ -83,13 +81,18 @@ class RllmGateway:
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         """One episode."""
         session = _session(found)
-        reading = Reading(extra=options.extra)
+
+        def read(connection: sqlite3.Connection) -> Reading:
+            reading = Reading(extra=options.extra)
+            for row in session.rows:
+                reading.add(row, _trace(connection, row))
+            return reading
+
         try:
-            with database(TrialFiles(found.root.parent), found.root.name) as connection:
-                for row in session.rows:
-                    reading.add(row, _trace(connection, row))
+            reading = from_database(TrialFiles(found.root.parent), found.root.name, read)
         except Unreadable:
-            reading.damaged = len(session.rows) - len(reading.found)
+            reading = Reading(extra=options.extra)
+            reading.damaged = len(session.rows)
         return [reading.evidence(found, session)]
 
 
@@ -99,7 +102,9 @@ def _session(found: FoundTrial) -> Session:
 
 
 def _sessions(connection: sqlite3.Connection) -> dict[str, Session]:
-    """The sessions by their name in a path."""
+    """The sessions by their name in a path; none in a database of another program."""
+    if not has_tables(connection, _TABLES):
+        return {}
     # A later layout also has the gateway's run, in which another session may have the same name.
     has_runs = has_tables(connection, {"trace_sessions": {"run_id"}})
     query = _SESSIONS.format(run="s.run_id" if has_runs else "NULL")
@@ -149,10 +154,7 @@ def _chats(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, lis
 
 def _trace(connection: sqlite3.Connection, row: int) -> Mapping[str, Any] | None:
     """One trace, None if it is damaged."""
-    try:
-        found = connection.execute(_TRACE, (row,)).fetchone()
-    except FAULTS:
-        return None
+    found = row_of(connection, _TRACE, row)
     if found is None or not isinstance(found[1], bytes):
         return None
     value = parsed(found[1])

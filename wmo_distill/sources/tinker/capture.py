@@ -2,13 +2,12 @@
 
 import io
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.sources.captured import parsed
-from wmo_distill.sources.sqlite import FAULTS, database
+from wmo_distill.sources.sqlite import Unreadable, from_database, row_of
 from wmo_distill.sources.tinker.places import (
     COORDINATES,
     Head,
@@ -21,6 +20,8 @@ from wmo_distill.sources.tinker.places import (
     parsed_head,
     seconds_of,
 )
+
+_T = TypeVar("_T")
 
 Record = Mapping[str, Any]
 _WIRE = ("sampling_session_id", "seq_id", "created_at", "metadata")
@@ -43,19 +44,20 @@ class Capture(Protocol):
         ...
 
 
-@contextmanager
-def opened(files: TrialFiles, file: str, *, is_store: bool) -> Iterator[Capture | Absent]:
-    """A capture below the run's directory; Unreadable for a faulty database."""
+def from_capture(
+    files: TrialFiles, file: str, read: Callable[[Capture], _T], *, is_store: bool
+) -> _T:
+    """What `read` finds in a capture below the run's directory; it may be called again.
+
+    Unreadable where no capture is there, or its database is damaged.
+    """
     if is_store:
-        with database(files, file) as connection:
-            yield Store(connection)
-        return
+        return from_database(files, file, lambda connection: read(Store(connection)))
     lines = files.open(file)
     if isinstance(lines, Absent):
-        yield lines
-        return
-    with lines:
-        yield Lines(io.BufferedReader(lines, 1 << 20))  # type: ignore[arg-type]
+        raise Unreadable
+    with io.BufferedReader(lines, 1 << 20) as buffered:
+        return read(Lines(buffered))  # type: ignore[arg-type]
 
 
 class Lines:
@@ -78,11 +80,8 @@ class Lines:
 
     def record(self, place: Place) -> Record | None:
         assert isinstance(place, Line)
-        try:
-            self._file.seek(place.start)
-            value = parsed(self._file.read(place.size))
-        except OSError:
-            return None
+        self._file.seek(place.start)
+        value = parsed(self._file.read(place.size))
         return value if isinstance(value, dict) else None
 
 
@@ -105,21 +104,18 @@ class Store:
 
     def record(self, place: Place) -> Record | None:
         assert isinstance(place, int)
-        try:
-            return self._annotation(-place) if place < 0 else self._wire(place)
-        except FAULTS:
-            return None
+        return self._annotation(-place) if place < 0 else self._wire(place)
 
     def _annotation(self, cursor: int) -> Record | None:
         query = "SELECT payload FROM annotations WHERE cursor = ?"
-        row = self._connection.execute(query, (cursor,)).fetchone()
+        row = row_of(self._connection, query, cursor)
         value = parsed(row[0]) if row and isinstance(row[0], bytes) else None
         return value if isinstance(value, dict) else None
 
     def _wire(self, cursor: int) -> Record | None:
         names = sorted(TABLES["wire_rows"])
         query = f"SELECT {', '.join(names)} FROM wire_rows WHERE cursor = ?"
-        found = self._connection.execute(query, (cursor,)).fetchone()
+        found = row_of(self._connection, query, cursor)
         if found is None:
             return None
         row = _texts(zip(names, found, strict=True))

@@ -35,15 +35,12 @@ def _in_file(files: TrialFiles, name: str) -> Iterator[tuple[tuple[str, ...], Su
     if isinstance(opened, Absent):
         return
     start = 0
-    with opened, io.BufferedReader(opened, 1 << 20) as lines:  # type: ignore[type-var]
-        try:
-            for line in lines:
-                value = parsed_head(line)
-                if value is not None and line.endswith(b"\n"):
-                    yield graded_key(value), Summary(name, Line(start, len(line)))
-                start += len(line)
-        except OSError:
-            return
+    with io.BufferedReader(opened, 1 << 20) as lines:
+        for line in lines:
+            value = parsed_head(line)
+            if value is not None and line.endswith(b"\n"):
+                yield graded_key(value), Summary(name, Line(start, len(line)))
+            start += len(line)
 
 
 def read_summary(files: TrialFiles, summary: Summary) -> Mapping[str, Any]:
@@ -51,12 +48,9 @@ def read_summary(files: TrialFiles, summary: Summary) -> Mapping[str, Any]:
     opened = files.open(summary.file)
     if isinstance(opened, Absent):
         return {}
-    with opened, io.BufferedReader(opened) as lines:  # type: ignore[type-var]
-        try:
-            lines.seek(summary.line.start)
-            value = parse_json(lines.read(summary.line.size))
-        except OSError:
-            return {}
+    with opened:
+        opened.seek(summary.line.start)
+        value = parse_json(opened.read(summary.line.size))
     return value if isinstance(value, dict) else {}
 
 

@@ -2,21 +2,24 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
-from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
+from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import Evidence
 from wmo_distill.sources.sqlite import (
     Unreadable,
-    database,
     database_state,
+    from_database,
     has_tables,
     may_hold,
 )
-from wmo_distill.sources.tinker.capture import TABLES, opened, own_record
+from wmo_distill.sources.tinker.capture import TABLES, Capture, from_capture, own_record
 from wmo_distill.sources.tinker.finding import rollouts_in
 from wmo_distill.sources.tinker.places import Line, Rollout
 from wmo_distill.sources.tinker.reading import evidence_of
@@ -41,31 +44,25 @@ class TinkerCapture:
 
     def find(self, folder: Folder) -> Here:
         """The rollouts of the captures in a directory, and in its `capture/`."""
+        if folder.path in self._seen:
+            return NOTHING
         files = TrialFiles(folder.path)
         names = sorted(folder.files)
         if _FOLDER in folder.folders:
-            names += [f"{_FOLDER}/{name}" for name in files.names(_FOLDER)]
-        found: list[FoundTrial] = []
-        closed = False
-        for name in names:
-            if folder.path / name in self._seen:
-                continue
+            self._seen.add(folder.path / _FOLDER)
             try:
-                if self._is_capture(files, name):
-                    self._seen.add(folder.path / name)
-                    found += self._trials(folder, files, name)
-            except Unreadable as fault:
-                closed |= fault.closed
-            except OSError:
-                closed = True
-        return Here(tuple(found), closed=closed) if found or closed else NOTHING
+                names += [f"{_FOLDER}/{name}" for name in files.names(_FOLDER)]
+            except ReadFault as fault:
+                return Here(faults=(str(fault),))
+        found, faults = in_each(names, partial(self._in_file, folder, files))
+        return Here(tuple(found), faults=faults)
 
-    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+    def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         """The size is that of the rollout's own records, the time that of the whole files."""
         rollout = _rollout(found)
         files = _files(found, rollout)
         states = [
-            database_state(files, name, openable=openable)
+            database_state(files, name)
             for name in (rollout.file, rollout.summary.file if rollout.summary else "")
             if name
         ]
@@ -83,36 +80,40 @@ class TinkerCapture:
         rollout = _rollout(found)
         files = _files(found, rollout)
         summary = {} if rollout.summary is None else read_summary(files, rollout.summary)
+
+        def read(capture: Capture) -> Evidence:
+            records = (own_record(capture, place, rollout) for place in rollout.places)
+            return evidence_of(found, rollout, records, summary, extra=options.extra)
+
         try:
-            with opened(files, rollout.file, is_store=bool(rollout.of_rows)) as capture:
-                if isinstance(capture, Absent):
-                    raise Unreadable(closed=True)
-                records = (own_record(capture, place, rollout) for place in rollout.places)
-                return [evidence_of(found, rollout, records, summary, extra=options.extra)]
+            return [from_capture(files, rollout.file, read, is_store=bool(rollout.of_rows))]
         except Unreadable:
             gone = [None] * len(rollout.places)
             return [evidence_of(found, rollout, gone, summary, extra=options.extra)]
 
+    def _in_file(self, folder: Folder, files: TrialFiles, name: str) -> list[FoundTrial]:
+        with suppress(Unreadable):
+            return self._trials(folder, files, name) if self._is_capture(files, name) else []
+        return []
+
     def _is_capture(self, files: TrialFiles, name: str) -> bool:
         if name.rpartition("/")[2] != _LINES:
-            if not may_hold(files, name, "wire_rows"):
-                return False
-            with database(files, name) as connection:
-                return has_tables(connection, TABLES)
+            return may_hold(files, name, "wire_rows") and from_database(
+                files, name, lambda connection: has_tables(connection, TABLES)
+            )
         start = files.read(name, _START)
-        if isinstance(start, Absent):
-            raise Unreadable(closed=start is Absent.UNREADABLE and files.stat(name) is not None)
-        return all(mark.search(start) for mark in _MARKS)
+        return not isinstance(start, Absent) and all(mark.search(start) for mark in _MARKS)
 
     def _trials(self, folder: Folder, files: TrialFiles, name: str) -> list[FoundTrial]:
         up = name.count("/") + 1 + (folder.path.name == _FOLDER and "/" not in name)
         within = up > name.count("/") + 1
         is_store = not name.endswith(_LINES)
-        with opened(files, name, is_store=is_store) as capture:
-            if isinstance(capture, Absent):
-                raise Unreadable(closed=True)
-            summaries = {} if within else summaries_in(files)
-            rollouts = rollouts_in(capture, Rollout(name, up), summaries)
+        summaries = {} if within else summaries_in(files)
+
+        def read(capture: Capture) -> dict[str, Rollout]:
+            return rollouts_in(capture, Rollout(name, up), summaries)
+
+        rollouts = from_capture(files, name, read, is_store=is_store)
         rows = sum(len(one.places) for one in rollouts.values()) or 1
         return [
             FoundTrial(

@@ -3,11 +3,10 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles, retried
+from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 from wmo_distill.tokenjson.window import WINDOW
 
 _SPACE = b" \t\r"
@@ -47,14 +46,14 @@ class Place:
 
 
 def lines_of(path: Path) -> Iterator[Line]:
-    """The lines of a file in order; OSError where it cannot be read to its end."""
+    """The lines of a file in order; none where no regular file is there."""
     file = TrialFiles(path.parent).open(path.name)
     if isinstance(file, Absent):
-        raise OSError(file.value)
+        return
     with file:
         pieces: list[bytes] = []
         offset = 0
-        while window := retried(lambda: file.read(WINDOW)):
+        while window := file.read(WINDOW):
             at = 0
             while (end := window.find(b"\n", at)) >= 0:
                 pieces.append(window[at:end])
@@ -78,14 +77,9 @@ def line_at(path: Path, place: Place) -> bytes | None:
     with file:
         try:
             file.seek(place.offset)
-            pieces: list[bytes] = []
-            left = place.length
-            while left and (piece := retried(partial(file.read, left))):
-                pieces.append(piece)
-                left -= len(piece)
-        except (OSError, MemoryError):
+            data = file.read(place.length)
+        except MemoryError:
             return None
-    data = b"".join(pieces)
     return data if hashlib.sha256(data).hexdigest() == place.digest else None
 
 

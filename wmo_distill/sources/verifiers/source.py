@@ -4,14 +4,15 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles, parse_json
+from wmo_distill.files import NO_STATE, Absent, FilesState, parse_json
 from wmo_distill.options import BuildOptions
-from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
+from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import Evidence
 from wmo_distill.sources.verifiers.lines import Line, Place, file_state, line_at, lines_of
 from wmo_distill.sources.verifiers.outline import Kind, Outline, outline_of
@@ -29,20 +30,14 @@ class Verifiers:
     kind = "verifiers"
 
     def find(self, folder: Folder) -> Here:
-        trials: list[FoundTrial] = []
-        closed = False
-        for name in _FILES:
-            if name not in folder.files:
-                continue
-            try:
-                trials += self._in_file(folder, name)
-            except (OSError, MemoryError):
-                closed |= TrialFiles(folder.path).stat(name) is not None
-        if not (trials or closed):
+        names = [name for name in _FILES if name in folder.files]
+        trials, faults = in_each(names, partial(self._in_file, folder))
+        if not (trials or faults):
             return NOTHING
-        return Here(tuple(trials), bool(trials) and "rollouts" not in folder.folders, closed)
+        whole = bool(trials) and "rollouts" not in folder.folders
+        return Here(tuple(trials), whole, faults)
 
-    def state(self, found: FoundTrial, sinks: Path | None, *, openable: bool = False) -> FilesState:
+    def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         place = found.locator
         assert isinstance(place, Place)
         now = file_state(found.root)
