@@ -8,18 +8,13 @@ import errno
 import io
 import os
 import stat
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    wait_random_exponential,
-)
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from wmo_distill.errors import ReadFault
 
@@ -31,7 +26,6 @@ _MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.
 # Answers that do not change within a second: a person has to change permissions.
 _LASTING = {errno.EACCES, errno.EPERM}
 _FINAL = _MISSING | _LASTING
-_JITTER = wait_random_exponential(multiplier=0.1, max=1.0)
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _CHUNK = 1 << 16
 
@@ -45,8 +39,8 @@ class Patience:
 
     left: float = 20.0
 
-    def __call__(self, state: RetryCallState) -> float:
-        return self.spend(_JITTER(state))
+    def sleep(self, seconds: float) -> None:
+        time.sleep(self.spend(seconds))
 
     def spend(self, seconds: float) -> float:
         """So many seconds, or what is left."""
@@ -62,7 +56,11 @@ def _may_pass(error: BaseException) -> bool:
 
 PATIENCE = Patience()
 _again = Retrying(
-    retry=retry_if_exception(_may_pass), stop=stop_after_attempt(4), wait=PATIENCE, reraise=True
+    retry=retry_if_exception(_may_pass),
+    stop=stop_after_attempt(4),
+    wait=wait_random_exponential(multiplier=0.1, max=1.0),
+    sleep=PATIENCE.sleep,
+    reraise=True,
 )
 
 
@@ -97,6 +95,11 @@ def asked(call: Callable[..., _T], path: _Path, *more: object) -> _T | None:
         if error.errno in _MISSING:
             return None
         raise ReadFault.of(path, error) from None
+
+
+def is_there(path: _Path) -> bool:
+    """Whether anything is there, links followed."""
+    return asked(os.stat, path) is not None
 
 
 def is_directory(path: _Path) -> bool:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic
 
+from wmo_distill.disk import is_there
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.files import Absent, file_sha256, path_text, sync_directory, sync_file
 from wmo_distill.outputs.lock import LOCK_FILE, writer_lock
@@ -122,7 +123,7 @@ class Parts(Generic[M]):
 
     def discard(self) -> None:
         """Remove what was not committed; a commit that was broken off is left to `recover`."""
-        if self._place is not None and not (self._place / MANIFEST).exists():
+        if self._place is not None and not is_there(self._place / MANIFEST):
             shutil.rmtree(self._place, ignore_errors=True)
         self._place, self.parts = None, []
 
@@ -153,7 +154,7 @@ class Parts(Generic[M]):
                 os.replace(place / self.kind.folder / name, folder / name)
         sync_directory(folder)
         for name in self.kind.fixed:
-            if (place / name).exists():
+            if is_there(place / name):
                 os.replace(place / name, self.out / name)
         os.replace(place / MANIFEST, self.out / MANIFEST)
         self._committed = True
@@ -211,7 +212,7 @@ def check_out(out: Path, kind: Kind[Any], *, fresh: bool = False) -> None:
 
 def _unfinished(out: Path) -> list[Path]:
     """The staging directories of commits that were broken off."""
-    return sorted(p for p in out.glob(f"{STAGING}*") if (p / MANIFEST).exists())
+    return sorted(p for p in out.glob(f"{STAGING}*") if is_there(p / MANIFEST))
 
 
 def _is_own(out: Path, name: str, kind: Kind[Any]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wmo_distill.disk import asked
+from wmo_distill.disk import asked, is_there
 from wmo_distill.errors import UsageError
 from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
@@ -28,7 +28,7 @@ class Dataset:
 
 def open_dataset(out: Path, options: Mapping[str, Any], *, fresh: bool) -> Dataset:
     """The dataset to go on with; UsageError where it is damaged or had other options."""
-    if fresh or asked(os.stat, out / MANIFEST) is None:
+    if fresh or not is_there(out / MANIFEST):
         return Dataset()
     manifest = read_manifest(out)
     _check_options(out, manifest.options, options)
@@ -86,12 +86,9 @@ def _told(name: str, value: Any) -> str:
 
 def _check_parts(out: Path, manifest: Manifest) -> None:
     for part in manifest.parts:
-        try:
-            size: int | None = (out / part.file).stat().st_size
-        except OSError:
-            size = None
-        if size != part.bytes:
-            found = "no such file" if size is None else f"{size:,} bytes"
+        state = asked(os.stat, out / part.file)
+        if state is None or state.st_size != part.bytes:
+            found = "no such file" if state is None else f"{state.st_size:,} bytes"
             raise UsageError(
                 f"{out / part.file}: expected {part.bytes:,} bytes as the manifest says, "
                 f"found {found}; restore the file, or build again with --fresh"

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from wmo_distill.arrays import Logprobs
 from wmo_distill.datums.topk import Candidates
+from wmo_distill.disk import is_there
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.faults import Fault, damage
 from wmo_distill.outputs.manifest import MANIFEST, Kind, OutputManifest, PartFile
@@ -92,7 +93,7 @@ class ScoreCache:
         """Damaged parts. They are not used: their sequences count as not scored."""
         self._writer: Parts[ScoreManifest] | None = None
         check_out(self.directory, SCORES)
-        there = (self.directory / MANIFEST).exists()
+        there = is_there(self.directory / MANIFEST)
         self._load(SCORES.read(self.directory).parts if there else ())
 
     def _load(self, parts: Sequence[PartFile]) -> None:
@@ -172,7 +173,7 @@ class ScoreCache:
             try:
                 before = () if self._writer.before is None else self._writer.before.parts
                 # A damaged part stays until someone removes the file.
-                kept = [part for part in before if (self.directory / part.file).exists()]
+                kept = [part for part in before if is_there(self.directory / part.file)]
                 if kept != self._parts:
                     self._load(kept)
                 yield
