@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wmo_distill.errors import UsageError
@@ -13,22 +13,62 @@ LOCK_FILE = ".lock"
 
 @contextmanager
 def writer_lock(out: Path) -> Iterator[None]:
-    """Hold the lock of a directory; UsageError at once where another run holds it."""
-    held = _locked(out)
-    try:
-        yield
-    finally:
-        os.close(held)
+    """Hold the lock of a directory, made if need be; UsageError at once where another run holds it.
+
+    A directory that was made in vain is removed again, before the lock is given back: removed
+    later, it could be one that another run has locked in the meantime.
+    """
+    while True:
+        made = _made(out)
+        try:
+            held, place = _locked(out)
+        except FileNotFoundError:  # who made it has removed it
+            continue
+        try:
+            if not _is_at(held, place):  # removed after it was opened: nobody else sees this lock
+                continue
+            try:
+                yield
+            finally:
+                if made:
+                    with suppress(OSError):
+                        out.rmdir()
+            return
+        finally:
+            os.close(held)
 
 
-def _locked(out: Path) -> int:
-    """An open, locked file: the directory itself, so that no file is left behind."""
+def _made(out: Path) -> bool:
+    """Whether this call made the directory."""
     try:
-        return _lock(os.open(out, os.O_RDONLY | os.O_CLOEXEC), out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.mkdir()
+    except OSError as error:
+        if isinstance(error, FileExistsError) and out.is_dir():
+            return False
+        raise UsageError(
+            f"{out}: expected a directory that can be made, found: {error.strerror}; name another"
+        ) from None
+    return True
+
+
+def _locked(out: Path) -> tuple[int, Path]:
+    """An open, locked file and its path: the directory itself, so that no file is left behind."""
+    directory = os.open(out, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _lock(directory, out), out
     except OSError:
         # Network file systems lock only what is open for writing.
-        file = os.open(out / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        return _lock(file, out)
+        place = out / LOCK_FILE
+        file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return _lock(file, out), place
+
+
+def _is_at(held: int, place: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(held), os.stat(place))
+    except FileNotFoundError:
+        return False
 
 
 def _lock(fd: int, out: Path) -> int:

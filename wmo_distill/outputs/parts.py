@@ -30,16 +30,10 @@ def writing(
     the disk fails. A directory that was made in vain is taken away again.
     """
     check_out(out, kind, fresh=fresh)
-    made = not out.exists()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"{out}: expected a directory that can be made, found: {error.strerror}; name another"
-        ) from None
     parts = Parts(out, kind)
     try:
         with writer_lock(out):
+            check_out(out, kind, fresh=fresh)  # another run may have been there first
             try:
                 parts.recover()
                 if parts.before is not None and not fresh:
@@ -52,10 +46,6 @@ def writing(
             f"{error.filename or out}: expected a file system to read from and write to, found: "
             f"{error.strerror or error}; {out} {parts.state()}"
         ) from error
-    finally:
-        if made:
-            with suppress(OSError):
-                out.rmdir()
 
 
 class Parts(Generic[M]):
@@ -190,17 +180,21 @@ def check_out(out: Path, kind: Kind[Any], *, fresh: bool = False) -> None:
         ) from None
     for place in _unfinished(out):
         value = stated(place)
+        if value is Absent.MISSING:  # the commit of another run, which has just come to its end
+            continue
         if not isinstance(value, dict) or value.get(kind.mark[0]) != kind.mark[1]:
             raise UsageError(
                 f"{out}: expected {kind.noun}, found a commit of another command that was broken "
                 f"off ({place.name}); run that command again, or name another directory"
             )
     other = [name for name in names if not _is_own(out, name, kind)]
-    if MANIFEST in names:
+    # In this order: a commit has its manifest in one of the two places, and moves it to the second.
+    unfinished = _unfinished(out)
+    if (out / MANIFEST).exists():
         if not (fresh and _was_ours(out, kind, other)):
             kind.read(out)
         return
-    if not _unfinished(out):  # a commit that was broken off has put parts there, and no manifest
+    if not unfinished:  # a commit that was broken off has put parts there, and no manifest
         other = [name for name in names if name in other or kind.number(name) >= 0]
     if other:
         shown = ", ".join(map(path_text, other[:3])) + (", ..." if len(other) > 3 else "")
