@@ -17,6 +17,7 @@ from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.exporters.files import EXPORT
 from wmo_distill.exporters.run import export_datums
 from wmo_distill.files import sync_directory
+from wmo_distill.outputs import parts
 from wmo_distill.outputs.lock import writer_lock
 from wmo_distill.outputs.manifest import MANIFEST
 from wmo_distill.outputs.parts import check_out
@@ -102,6 +103,23 @@ def test_a_directory_that_cannot_be_synced(
                 WORKS[name](source, out)
     WORKS[name](source, out)
     assert VERIFY[name](out) == []
+
+
+def test_a_disk_that_fails_and_cannot_be_read_any_more(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def sync(_: int) -> None:
+        monkeypatch.setattr(parts, "_unfinished", fail)
+        fail()
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with pytest.raises(DistillError, match="found: Input/output error; .* cannot be read now; run"):
+        WORKS["datums"](source, tmp_path / "out")
+    with pytest.raises(UsageError, match="found: Input/output error; name another"):
+        check_out(tmp_path, DATUMS)
 
 
 def test_a_file_system_without_directory_syncs(

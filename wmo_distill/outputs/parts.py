@@ -129,7 +129,11 @@ class Parts(Generic[M]):
 
     def state(self) -> str:
         """What is in the directory after a fault, and what to do."""
-        if _unfinished(self.out):
+        try:
+            unfinished = _unfinished(self.out)
+        except OSError:
+            return "cannot be read now; run it again, which finishes or removes what was begun"
+        if unfinished:
             return "holds a commit that is not finished; run it again, which finishes it first"
         if self._committed:
             return "holds what was committed; run it again, which removes what that replaced"
@@ -171,13 +175,17 @@ def check_out(out: Path, kind: Kind[Any], *, fresh: bool = False) -> None:
     `fresh` lets a manifest of this kind through that is damaged or of another version.
     """
     try:
-        names = sorted(os.listdir(out))
+        _refuse_other(out, kind, fresh=fresh)
     except FileNotFoundError:
         return
     except OSError as error:
         raise UsageError(
             f"{out}: expected a directory for {kind.noun}, found: {error.strerror}; name another"
         ) from None
+
+
+def _refuse_other(out: Path, kind: Kind[Any], *, fresh: bool) -> None:
+    names = sorted(os.listdir(out))
     for place in _unfinished(out):
         value = stated(place)
         if value is Absent.MISSING:  # the commit of another run, which has just come to its end
