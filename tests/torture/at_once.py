@@ -34,22 +34,41 @@ from wmo_distill.shards.verify import verify
 
 WRITERS = 3
 TRIES = 600
+PLANS = (
+    ("build", "build", "build"),
+    ("datums", "datums", "datums"),
+    ("score", "score", "score"),
+    ("build", "datums", "export"),
+    ("datums", "export", "score"),
+)
 REFUSALS = ("found one at work", "other files", "expected the manifest of", "of another command")
 _barrier: Barrier
 
 
 def attack(effort: float, place: Path) -> Iterator[Try]:
-    spawn = multiprocessing.get_context("spawn")
-    barrier = spawn.Barrier(WRITERS)
+    most = times(TRIES, effort)
+    yield from writing_tries(place, most)
+    yield from _readers(place, most)
+    yield from _live_jobs(place, times(TRIES // 10, effort))
+
+
+def writing_tries(place: Path, most: int) -> Iterator[Try]:
+    """Three writers of one directory, new or old: of one command, or of several."""
     make_job(place / "job", *(f"t{i}" for i in range(4)))
     rng = np.random.default_rng(5)
     records = [record(chat(LanguageModel(), rng), n) for n in range(4)]
     build_datum_shards(dataset(place / "shards", records), place / "datums")
-    most = times(TRIES, effort)
-    with ProcessPoolExecutor(WRITERS, spawn, _begin, (barrier,)) as pool:
-        yield from _writers(place, pool, most)
-        yield from _readers(place, pool, most)
-    yield from _live_jobs(place, times(TRIES // 10, effort))
+    spawn = multiprocessing.get_context("spawn")
+    start = (spawn.Barrier(WRITERS),)
+    with ProcessPoolExecutor(WRITERS, spawn, _begin, start) as pool:
+        for n in range(most):
+            kinds = PLANS[n % len(PLANS)]
+            new = n // len(PLANS) % 2 == 0
+            out = place / f"out-{n // len(PLANS) // 2}-{n % len(PLANS)}"
+            said = list(pool.map(write, kinds, [str(place)] * WRITERS, [str(out)] * WRITERS))
+            if fault := _fault(out, kinds, said):
+                fault = f"{', '.join(kinds)} in {'a new' if new else 'an old'} directory: {fault}"
+            yield Try("writers at once", fault or None)
 
 
 def _begin(barrier: Barrier) -> None:
@@ -72,20 +91,6 @@ def write(kind: str, source: str, out: str) -> str:
     except Exception as error:
         return f"1: unexpected {type(error).__name__}: {error}"
     return ""
-
-
-def _writers(place: Path, pool: ProcessPoolExecutor, most: int) -> Iterator[Try]:
-    """New directories and old ones; one command, several, or one that fails."""
-    plans = [("build",) * 3, ("datums",) * 3, ("build", "datums", "export"), ("score",) * 3,
-        ("datums", "export", "score")]  # fmt: skip
-    for n in range(most):
-        kinds = plans[n % len(plans)]
-        out = place / f"out-{n // 10}-{n % len(plans)}"
-        said = list(pool.map(write, kinds, [str(place)] * WRITERS, [str(out)] * WRITERS))
-        new = n % 10 < len(plans)
-        if fault := _fault(out, kinds, said):
-            fault = f"{', '.join(kinds)} in {'a new' if new else 'an old'} directory: {fault}"
-        yield Try("writers at once", fault or None)
 
 
 def _fault(out: Path, kinds: tuple[str, ...], said: list[str]) -> str:
@@ -116,7 +121,7 @@ def _verified(out: Path, checks: Mapping[str, Any]) -> Iterator[tuple[str, str]]
             yield kind, str(error)
 
 
-def _readers(place: Path, pool: ProcessPoolExecutor, most: int) -> Iterator[Try]:
+def _readers(place: Path, most: int) -> Iterator[Try]:
     """Readers while one build after the other replaces what they read."""
     job, out = make_job(place / "read-job", *(f"t{i}" for i in range(5))), place / "read"
     build([job], out, workers=1)

@@ -1,11 +1,9 @@
 """Every command that writes a directory, with what it starts from and what it has to give."""
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from tests.pipeline.pipeline_trials import make_job, make_trial, touch
 from tests.proof.chats import chat, dataset, record
 from tests.proof.lm import LanguageModel
 from tests.proof.server import serve
-from tests.torture.strace import Call, Done, changes, entries, run
+from tests.torture.strace import Call, Commands, Done, entries
 from wmo_distill.datums.options import Baseline
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import UsageError
@@ -44,42 +42,38 @@ class Case:
     """What to do between the two."""
     grows: bool = False
     """Whether it commits several times, each time a good state."""
+    states: list[Entries] = field(default_factory=list, repr=False)
+    """What is there before, after one undisturbed run, and after two."""
+    calls: list[Call] = field(default_factory=list, repr=False)
+    """Where it changes the file system."""
 
-    def command(self, out: Path) -> list[str]:
-        return self._command(self.arguments, out)
-
-    def _command(self, arguments: Sequence[str], out: Path) -> list[str]:
-        given = [str(out) if one == "OUT" else one for one in arguments]
-        return [sys.executable, "-m", "tests.torture.small", *given]
+    def to(self, out: Path, arguments: Sequence[str] | None = None) -> list[str]:
+        """The command's arguments with `out` as its OUT."""
+        return [str(out) if one == "OUT" else one for one in arguments or self.arguments]
 
     def fresh(self, out: Path) -> Path:
         """What the command starts from, as `out`."""
-        _ = self.states
         shutil.rmtree(out, ignore_errors=True)
         if self.before is not None:
             shutil.copytree(self.place / "start", out)
         return out
 
-    @cached_property
-    def states(self) -> list[Entries]:
-        """What is there before, after one undisturbed run, and after two."""
+    def learn(self, commands: Commands) -> None:
+        """Where the command changes files, and what undisturbed runs give."""
+        if self.states:
+            return
         self.place.mkdir(parents=True)
         start, out = self.place / "start", self.place / "out"
         if self.before is not None:
-            _good(run(self._command(self.before, start)))
+            _good(commands.run(self.to(start, self.before)))
             shutil.copytree(start, out)
         self.prepare()
-        states = [entries(start)]
+        self.states.append(entries(start))
         for _ in range(2):
-            _good(run(self.command(out)))
-            states.append(entries(out))
-        return states
-
-    @cached_property
-    def calls(self) -> list[Call]:
-        """Where it changes the file system."""
-        out = self.fresh(self.place / "traced")
-        return changes(self.command(out), out, self.place / "log")
+            _good(commands.run(self.to(out)))
+            self.states.append(entries(out))
+        traced = self.fresh(self.place / "traced")
+        self.calls.extend(commands.changes(self.to(traced), traced))
 
     def reader_fault(self, out: Path) -> str | None:
         """What is wrong with what a reader sees now: it has to be the old state or the new one."""
@@ -96,11 +90,11 @@ class Case:
         faults = [text for text in found if "only parts that the manifest names" not in text]
         return "; ".join(faults[:2]) or None
 
-    def end_fault(self, out: Path) -> str | None:
+    def end_fault(self, commands: Commands, out: Path) -> str | None:
         """What is wrong after the same command ran again: as if nothing had been."""
-        done = run(self.command(out))
-        if done.returncode != 0:
-            return f"run again: exit {done.returncode}: {done.stderr.strip()[-300:]}"
+        done = commands.run(self.to(out))
+        if done.code != 0:
+            return f"run again: exit {done.code}: {done.said[-300:]}"
         found = entries(out)
         if found in self.states[1:] or (self.grows and self._same_scores(out, found)):
             return None
@@ -123,7 +117,7 @@ def rows(cache: Path) -> list[str]:
 
 
 def _good(done: Done) -> None:
-    assert done.returncode == 0, (done.args, done.stderr)
+    assert done.code == 0, done.said
 
 
 @contextmanager

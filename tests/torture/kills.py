@@ -4,17 +4,22 @@ After each a reader sees the old state or the new one, and the same command run 
 for byte and file for file, what runs give that nothing ended.
 """
 
+import queue
 import random
+import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any, TypeVar
 
 from tests.torture.attack import LeftOut, Try, times
 from tests.torture.commands import Case, cases
-from tests.torture.strace import WRITES, Call, killed_at, missing
+from tests.torture.strace import WRITES, Call, Commands, missing
 
+T = TypeVar("T")
 KIND = "kill at a system call"
 TRIES = 1000
 WRITES_A_CASE = 30
@@ -24,16 +29,36 @@ def attack(effort: float, place: Path) -> Iterator[Try | LeftOut]:
     if why := missing():
         yield LeftOut(KIND, why)
         return
-    with cases(place / "cases") as all_cases, ThreadPoolExecutor(2) as pool:
-        points = points_of(all_cases, times(TRIES, effort))
-        outs = (place / f"out-{n}" for n in range(len(points)))
-        yield from pool.map(_try, points, outs)
+    with cases(place / "cases") as found:
+        yield from in_turn(found, times(TRIES, effort), place, _try)
 
 
-def points_of(all_cases: Sequence[Case], most: int) -> list[tuple[Case, Call]]:
-    """Calls of all cases in turn, those that are no writes first: writes are many and alike."""
-    rows = [[(case, call) for call in _in_order(case)] for case in all_cases[:most]]
-    return [point for turn in zip_longest(*rows) for point in turn if point][:most]
+def in_turn(
+    found: Sequence[Case], most: int, place: Path, attempt: Callable[[Commands, int, Case, Call], T]
+) -> Iterator[T]:
+    """Calls of all cases in turn, two at once.
+
+    Those that are no writes come first: writes are many, and alike.
+    """
+    with ExitStack() as stack:
+        free: queue.SimpleQueue[Commands] = queue.SimpleQueue()
+        for n in range(2):
+            free.put(stack.enter_context(Commands(place / f"commands-{n}")))
+        pool = stack.enter_context(ThreadPoolExecutor(2))
+
+        def with_one(act: Callable[..., Any], *arguments: Any) -> Any:
+            commands = free.get()
+            try:
+                return act(commands, *arguments)
+            finally:
+                free.put(commands)
+
+        wanted = found[:most]
+        for _ in pool.map(lambda case: with_one(lambda one: case.learn(one)), wanted):
+            pass
+        rows = [[(case, call) for call in _in_order(case)] for case in wanted]
+        points = [point for turn in zip_longest(*rows) for point in turn if point][:most]
+        yield from pool.map(lambda n: with_one(attempt, n, *points[n]), range(len(points)))
 
 
 def _in_order(case: Case) -> list[Call]:
@@ -44,13 +69,15 @@ def _in_order(case: Case) -> list[Call]:
     return others + rng.sample(writes, min(len(writes), WRITES_A_CASE))
 
 
-def _try(point: tuple[Case, Call], out: Path) -> Try:
-    case, call = point
-    done = killed_at(call, case.command(case.fresh(out)))
-    kind = f"{KIND}: {case.name.split()[0]}"
-    fault = case.reader_fault(out) or case.end_fault(out)
-    if fault is None and done.returncode not in (-signal.SIGKILL, 0):
-        fault = f"exit {done.returncode}: {done.stderr.strip()[-300:]}"
+def _try(commands: Commands, number: int, case: Case, call: Call) -> Try:
+    out = case.fresh(case.place / f"out-{number}")
+    done = commands.killed_at(call, case.to(out))
+    fault = case.reader_fault(out) or case.end_fault(commands, out)
+    # Where it was a worker that was killed, the build goes on or says what it found.
+    if fault is None and (done.code not in (-signal.SIGKILL, 0, 1) or "unexpected" in done.said):
+        fault = f"exit {done.code}: {done.said[-300:]}"
+    shutil.rmtree(out)
     return Try(
-        kind, fault and f"{case.name}: kill at {call.name} {call.nth} ({call.text}): {fault}"
+        f"{KIND}: {case.name.split()[0]}",
+        fault and f"{case.name}: kill at {call.name} {call.nth} ({call.text}): {fault}",
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.torture.attack import LeftOut, Try
-from tests.torture.strace import ROOT, missing, strace
+from tests.torture.strace import ROOT, missing, traced
 
 TRIALS = ("01-solved", "11e-multistep-step-timeout", "06b-summarize-reactive-context-error")
 NAMES = re.compile(r"name|ref|path|file|dir|id$|uri|url|source|session|rollout|run")
@@ -114,7 +114,7 @@ def _walked(value: Any, reference: str, wanted: Callable[[str], bool], key: str 
 
 
 def attack(effort: float, place: Path) -> Iterator[Try | LeftOut]:
-    kind = "file or socket outside"
+    kind = "opening by a build"
     if why := missing():
         yield LeftOut(kind, why)
         return
@@ -123,9 +123,9 @@ def attack(effort: float, place: Path) -> Iterator[Try | LeftOut]:
         log = place / "log"
         command = [sys.executable, "-m", "wmo_distill", *world.arguments("--workers", workers)]
         more = {"TMPDIR": str(world.temporary)}
-        done = strace(["-y", "-o", str(log), "-e", "trace=%file,%network"], command, **more)
-        if done.returncode != 0:
-            yield Try(kind, f"exit {done.returncode}: {done.stderr[-500:]}")
+        done = traced(log, "%file,%network", command, **more)
+        if done.code != 0:
+            yield Try(kind, f"exit {done.code}: {done.said[-500:]}")
         for line in log.read_text(errors="replace").splitlines():
             if fault := _odd(line, world):
                 yield Try(kind, fault)

@@ -17,7 +17,7 @@ def test_a_build_of_every_source_opens_nothing_else(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.torture.audited", str(tmp_path / "log")]
     arguments = world.arguments("--workers", "1", "--quiet")
     done = run([*command, *arguments], TMPDIR=str(world.temporary))
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.said
     events = [line.split("\t") for line in (tmp_path / "log").read_text().splitlines()]
     opened = {(event, ast.literal_eval(path)) for event, path in events}
     assert {event for event, _ in opened} <= {"open", "os.listdir", "os.scandir", "sqlite3.connect"}

@@ -6,14 +6,14 @@ nothing is lost, and the same command run again gives what it gives without a fa
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.torture.attack import LeftOut, Try, times
 from tests.torture.commands import Case, cases
-from tests.torture.kills import points_of
-from tests.torture.strace import WRITES, Call, Done, failing_at, missing
+from tests.torture.kills import in_turn
+from tests.torture.strace import WRITES, Call, Commands, Done, missing
 from wmo_distill.outputs.manifest import MANIFEST
 
 KIND = "storage fault on writing"
@@ -25,22 +25,23 @@ def attack(effort: float, place: Path) -> Iterator[Try | LeftOut]:
     if why := missing():
         yield LeftOut(KIND, why)
         return
-    with cases(place / "cases") as found, ThreadPoolExecutor(2) as pool:
+    with cases(place / "cases") as found:
         # A worker's own calls have the same numbers as others of the main process.
         alone = [case for case in found if "workers" not in case.name]
-        points = points_of(alone, times(TRIES, effort))
-        yield from pool.map(lambda n: _try(*points[n], n, place / f"out-{n}"), range(len(points)))
+        yield from in_turn(alone, times(TRIES, effort), place, _try)
 
 
-def _try(case: Case, call: Call, number: int, out: Path) -> Try:
+def _try(commands: Commands, number: int, case: Case, call: Call) -> Try:
+    out = case.fresh(case.place / f"out-{number}")
     code, on = ERRORS[number % len(ERRORS)], number // len(ERRORS) % 2 == 1
-    done = failing_at(call, errno.errorcode[code], case.command(case.fresh(out)), on=on)
+    done = commands.failing_at(call, errno.errorcode[code], case.to(out), on=on)
     unheard = on and call.name in WRITES  # the message is written, too
     fault = (
         _untrue(case, out, done, os.strerror(code), unheard=unheard)
         or case.reader_fault(out)
-        or case.end_fault(out)
+        or case.end_fault(commands, out)
     )
+    shutil.rmtree(out)
     how = f"{errno.errorcode[code]}{' from then on' if on else ''} at {call.name} {call.nth}"
     kind = f"{KIND}: {case.name.split()[0]}"
     return Try(kind, fault and f"{case.name}: {how} ({call.text}): {fault}")
@@ -48,13 +49,13 @@ def _try(case: Case, call: Call, number: int, out: Path) -> Try:
 
 def _untrue(case: Case, out: Path, done: Done, named: str, *, unheard: bool) -> str | None:
     """What is wrong with how the command ended, held against what it left."""
-    said = done.stderr.strip()
-    ended = f"exit {done.returncode}: {said[-300:]}"
+    said = done.said
+    ended = f"exit {done.code}: {said[-300:]}"
     manifest = (out / MANIFEST).read_bytes() if (out / MANIFEST).exists() else None
     before, after = (state.get(MANIFEST) for state in case.states[:2])
-    if done.returncode == 0:
+    if done.code == 0:
         return None if manifest == after and not said else f"{ended} though not all was written"
-    if done.returncode not in (1, 2) or "unexpected" in said or said.count("\n"):
+    if done.code not in (1, 2) or "unexpected" in said or said.count("\n"):
         return ended
     if unheard and not said:
         return None
