@@ -16,11 +16,19 @@ BUILD ?=
 # one Python, and one that pysimdjson has wheels for if there is one.
 BENCH ?=
 FUZZ_EXAMPLES ?= 20000
+# Minutes that `make torture` takes, about, on two cores; ATTACKS names some of them, such as kills.
+TORTURE ?= 60
+ATTACKS ?=
 BENCH_VENV ?= $(HERE)/.venv-bench
 REFERENCE ?= $(HERE)/.venv-reference
 REFERENCE_PYTHON ?= $(shell for p in python3.13 python3.12 python3 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$p && break; done)
 DEMO ?= demo
+# A file of pinned requirements with hashes that is installed in place of the ranges of
+# pyproject.toml. `.ci/run` uses the one that `make lock` writes.
+LOCK ?=
+LOCKED = $(HERE)/.ci/requirements.txt
+LOCK_VENV ?= $(HERE)/.venv-lock
 # What pip is given for PyTorch, in words of its own. PyPI's build for Linux brings CUDA, several GB;
 # PyTorch's own index has a CPU build: TORCH="torch --index-url https://download.pytorch.org/whl/cpu"
 TORCH ?= torch==2.13.0
@@ -35,7 +43,7 @@ AREAL = areal==1.0.4
 AREAL_IMPORTS = aiofiles colorlog einops flask lark numba openai pybase64 swanlab tabulate tenacity \
 	tensorboardX trackio uvloop
 
-.PHONY: help demo test test-trainers shards train-demo bench fuzz docs clean
+.PHONY: help demo test test-trainers shards train-demo bench fuzz torture docs lock audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -46,7 +54,10 @@ help:
 	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
 	@echo "make fuzz                    every property test with random examples, for hours (FUZZ_EXAMPLES=20000)"
+	@echo "make torture                 kills, faults, hostile files and servers, for an hour (TORTURE=60)"
 	@echo "make docs                    the parts of docs/ that are made from the code"
+	@echo "make lock                    the pinned requirements of .ci/run, renewed"
+	@echo "make audit                   their known vulnerabilities, by pip-audit"
 	@echo "make clean                   remove the virtual environments and demo/"
 
 docs: $(VENV)/dev
@@ -85,8 +96,20 @@ fuzz: $(VENV)/dev
 	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q -m hypothesis tests
 	@cd $(HERE) && CLEAN_RUNS=200 $(VENV)/bin/python -m pytest -q tests/proof/test_settings.py
 
+torture: $(VENV)/dev
+	@cd $(HERE) && $(VENV)/bin/python -m tests.torture --minutes $(TORTURE) $(ATTACKS)
+
+# One file for every Python and platform that we support, by markers.
+lock: $(LOCK_VENV)/done
+	@cd $(HERE) && printf 'editables\nhatchling\n' | $(LOCK_VENV)/bin/uv pip compile --quiet \
+		--upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--custom-compile-command "make lock" --extra dev pyproject.toml - -o $(LOCKED)
+
+audit: $(LOCK_VENV)/done
+	@$(LOCK_VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r $(LOCKED)
+
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(TRAINERS) $(HERE)/demo
+	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(LOCK_VENV) $(TRAINERS) $(HERE)/demo
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "expected Python 3.11 or newer on PATH, found none;" \
@@ -99,10 +122,17 @@ $(VENV)/run: $(HERE)/pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install -e $(HERE)
 	@touch $@
 
-$(VENV)/dev: $(HERE)/pyproject.toml | $(VENV)/bin/python
+$(VENV)/dev: $(HERE)/pyproject.toml $(LOCK) | $(VENV)/bin/python
 	@echo "installing into $(VENV)" >&2
-	@$(PIP) install -e "$(HERE)[dev]"
+	@$(if $(LOCK),$(PIP) install --require-hashes -r $(LOCK) && \
+		$(PIP) install --no-build-isolation --no-deps -e $(HERE),$(PIP) install -e "$(HERE)[dev]")
 	@touch $@ $(VENV)/run
+
+$(LOCK_VENV)/done:
+	@echo "installing into $(LOCK_VENV)" >&2
+	@$(PYTHON) -m venv $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python -m pip --quiet --disable-pip-version-check install uv pip-audit
+	@touch $@
 
 $(BENCH_VENV)/done: $(HERE)/pyproject.toml
 	@echo "installing into $(BENCH_VENV)" >&2

@@ -1,13 +1,18 @@
 """The targets that other Makefiles call."""
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
+LOCK = ROOT / ".ci/requirements.txt"
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -70,9 +75,28 @@ def test_a_failing_build_fails_make(venv: Path, tmp_path: Path) -> None:
 
 def test_make_alone_lists_the_targets(venv: Path, tmp_path: Path) -> None:
     listed = make(venv, "-C", ROOT, cwd=tmp_path).stdout
-    for target in ("demo", "test", "shards"):
+    for target in ("demo", "test", "shards", "torture"):
         assert f"make {target}" in listed
 
 
 def test_the_check_of_a_clone_is_make_test() -> None:
-    assert "make test" in (ROOT / ".ci/run").read_text()
+    assert f"make test LOCK={LOCK.relative_to(ROOT)}" in (ROOT / ".ci/run").read_text()
+
+
+def test_the_lock_holds_what_is_required() -> None:
+    """Where this fails, `make lock` renews it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extra = project["project"]["optional-dependencies"]["dev"]
+    build = project["build-system"]["requires"]
+    wanted = [Requirement(one) for one in [*project["project"]["dependencies"], *extra, *build]]
+    pins: dict[str, list[str]] = {}
+    for name, version in re.findall(r"^(\S+)==(\S+)", LOCK.read_text(), re.MULTILINE):
+        pins.setdefault(canonicalize_name(name), []).append(version)
+    for one in wanted:
+        versions = pins[canonicalize_name(one.name)]
+        assert all(one.specifier.contains(version) for version in versions), one
+
+
+def test_every_pin_of_the_lock_has_hashes() -> None:
+    for pin in re.split(r"^(?=\w)", LOCK.read_text(), flags=re.MULTILINE)[1:]:
+        assert "--hash=sha256:" in pin, pin
