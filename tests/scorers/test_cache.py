@@ -1,5 +1,7 @@
 """Scores on disk: a part whose bytes are not those that were written is not used."""
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from typer.testing import CliRunner
 from tests import sealed
 from wmo_distill.cli.app import app
 from wmo_distill.errors import UsageError
-from wmo_distill.scorers.cache import ScoreCache
+from wmo_distill.scorers.cache import SCORES, ScoreCache
 from wmo_distill.scorers.scorer import Score
 from wmo_distill.scorers.verify import verify_scores
 
@@ -103,3 +105,23 @@ def test_two_caches_of_one_directory(cache: Path) -> None:
         one.add("u", [(C, SCORE, 2)])
     other.add("v", [(C, SCORE, 2)])  # it sees what the first has added
     assert other.teachers() == ScoreCache(cache).teachers() == {"t": 2, "u": 1, "v": 1}
+
+
+def test_scores_whose_commit_failed_are_kept_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are given again, as far as they wait for a part."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    cache = ScoreCache(tmp_path / "c")
+    with cache.writing():
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", fail)
+            with pytest.raises(OSError, match="Read-only"):
+                cache.add("t", [(A, SCORE, 2)])
+        cache.add("t", [(A, SCORE, 2), (B, SCORE, 2)])
+    assert verify_scores(tmp_path / "c") == []
+    assert [part.rows for part in SCORES.read(tmp_path / "c").parts] == [2]
+    assert len(ScoreCache(tmp_path / "c")) == 2

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from tests.torture.attack import LeftOut, Try, times
 from tests.torture.commands import Case, cases
 from tests.torture.strace import WRITES, Call, Commands, missing
+from wmo_distill.outputs.manifest import MANIFEST
 
 T = TypeVar("T")
 KIND = "kill at a system call"
@@ -72,12 +73,16 @@ def _in_order(case: Case) -> list[Call]:
 def _try(commands: Commands, number: int, case: Case, call: Call) -> Try:
     out = case.fresh(case.place / f"out-{number}")
     done = commands.killed_at(call, case.to(out))
-    fault = case.reader_fault(out) or case.end_fault(commands, out)
-    # Where it was a worker that was killed, the build goes on or says what it found.
-    if fault is None and (done.code not in (-signal.SIGKILL, 0, 1) or "unexpected" in done.said):
+    whole = done.code == -signal.SIGKILL  # else it was a worker: its trials are `worker_died`
+    if whole or not (out / MANIFEST).exists():
+        fault = case.reader_fault(out)
+    else:
+        fault = "; ".join(map(str, case.verify(out)[:2]))
+    fault = fault or case.end_fault(commands, out, bytewise=whole)
+    if not fault and (done.code not in (-signal.SIGKILL, 0, 1) or "unexpected" in done.said):
         fault = f"exit {done.code}: {done.said[-300:]}"
     shutil.rmtree(out)
     return Try(
         f"{KIND}: {case.name.split()[0]}",
-        fault and f"{case.name}: kill at {call.name} {call.nth} ({call.text}): {fault}",
+        f"{case.name}: kill at {call.name} {call.nth} ({call.text}): {fault}" if fault else None,
     )

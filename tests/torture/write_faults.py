@@ -39,7 +39,7 @@ def _try(commands: Commands, number: int, case: Case, call: Call) -> Try:
     fault = (
         _untrue(case, out, done, os.strerror(code), unheard=unheard)
         or case.reader_fault(out)
-        or case.end_fault(commands, out)
+        or case.end_fault(commands, out, bytewise=not case.grows)
     )
     shutil.rmtree(out)
     how = f"{errno.errorcode[code]}{' from then on' if on else ''} at {call.name} {call.nth}"

@@ -162,9 +162,10 @@ class ScoreCache:
             use_dictionary=["teacher"],
             row_group_size=max(1, _GROUP_VALUES // max(1, longest)),
         )
-        self._parts.append(self._writer.end(len(scores)))
-        self._writer.commit(ScoreManifest(parts=self._parts))
-        self._learn(self.directory / self._parts[-1].file)
+        parts = [*self._parts, self._writer.end(len(scores))]
+        self._writer.commit(ScoreManifest(parts=parts))
+        self._parts = parts  # only now: scores that could not be kept may be given again
+        self._learn(self.directory / parts[-1].file)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
