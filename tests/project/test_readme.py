@@ -14,13 +14,15 @@ import duckdb
 import pytest
 
 from tests.project.generated import pages, renewed
+from tests.torture.__main__ import attacks
 from wmo_distill import scan
 from wmo_distill.records import StopReason
 from wmo_distill.scorers.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md"] + [
-    ROOT / "docs" / f"{name}.md" for name in ("cli", "records", "training", "benchmarks", "design")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("cli", "records", "training", "benchmarks", "reliability", "design")
 ]
 # In the order in which a reader follows the examples; trainers.md has tests of its own.
 README = "\n".join(file.read_text() for file in FILES)
@@ -176,6 +178,11 @@ def test_the_verdicts_are_the_vocabulary() -> None:
 def test_generated_parts_are_the_code_s(page: Path) -> None:
     """Where this fails, `make docs` writes them anew."""
     assert renewed(page.read_text()) == page.read_text()
+
+
+def test_every_attack_is_described() -> None:
+    rows = table_below("## The attacks", "| attack |")
+    assert {row[0].strip("`") for row in rows} >= set(attacks())
 
 
 def test_no_link_leads_nowhere() -> None:

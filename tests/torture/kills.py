@@ -79,7 +79,7 @@ def _try(commands: Commands, number: int, case: Case, call: Call) -> Try:
     else:
         fault = "; ".join(map(str, case.verify(out)[:2]))
     fault = fault or case.end_fault(commands, out, bytewise=whole)
-    if not fault and (done.code not in (-signal.SIGKILL, 0, 1) or "unexpected" in done.said):
+    if not fault and (done.code not in (-signal.SIGKILL, 0, 1, 4) or "unexpected" in done.said):
         fault = f"exit {done.code}: {done.said[-300:]}"
     shutil.rmtree(out)
     return Try(
