@@ -96,7 +96,7 @@ class Issue(StrEnum):
     LINEAGE_UNCLEAR = ("lineage_unclear",
         "two chats with one first message ran side by side: each has its own segment")
     HOLE_UNPROVABLE = ("hole_unprovable",
-        "the prompts share no end: whether a call is missing cannot be seen", False, True)
+        "prompts show no sign of where an answer begins: a missing call is not seen", False, True)
     HISTORY_BEFORE_FIRST_CALL = ("history_before_first_call",
         "the first prompt already holds an answer, as in few-shot or a resumed chat", False, True)
     CALLS_BEYOND_TURNS = ("calls_beyond_turns",

@@ -6,10 +6,17 @@ extends, the header is there once, at the end; once more is an answer that no re
     call 0   ... H          samples  a0 E
     call 1   ... H a0 E u1 H              one header: whole
     call 2   ... H a0 E u1 H x E u2 H     two: between calls 0 and 2 one is missing if call 1 is
+
+Before an answer of the history a template may write less. Then only what it writes there is looked
+for, and where that is nothing of its own, nothing can be proved:
+
+    call 0   ... u0 E assistant <think>   samples  a0 E
+    call 1   ... u0 E assistant a0 E u1 E assistant <think>     `E assistant` recurs, no `<think>`
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,15 +44,8 @@ def header_of(chats: Sequence[Segment]) -> Ids:
     for end in _turn_ends(chats):
         places = np.flatnonzero(shared == end)
         if places.size and places[-1] < shared.size - 1:
-            header = shared[places[-1] + 1 :]
-            # One id may be an ordinary word; with the end of a turn before it, it is none.
-            return header if header.size > 1 else shared[places[-1] :]
+            return shared[places[-1] :]
     return shared
-
-
-def is_telling(header: Ids) -> bool:
-    """Whether a header can prove anything: one id alone may be a word, or end other messages."""
-    return header.size > 1
 
 
 def provable(chats: Sequence[Segment]) -> bool:
@@ -61,51 +61,149 @@ def provable(chats: Sequence[Segment]) -> bool:
     )
 
 
-def holes(chat: Segment, header: Ids, positions: Sequence[int]) -> int:
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What is looked for in the prompts of an episode."""
+
+    header: Ids
+    """What is written before each answer of the history."""
+    unwritten: int = 0
+    """How many ids more each prompt ends with."""
+    recurs: bool = True
+    """Whether the place of a recorded answer in a later prompt shows it."""
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it can prove anything: one id alone may be a word, or end other messages."""
+        return self.recurs and self.header.size > 1
+
+
+def witness_of(chats: Sequence[Segment], header: Ids) -> Witness:
+    """The shortest start of the header that recurs and that other messages do not begin with.
+
+    `header` is that of the chats, see `header_of`.
+    """
+    followed = [(chat, k, extends) for chat in chats for k, extends in _followed(chat)]
+    if not followed or header.size < 2:
+        return Witness(header)
+    size = header.size
+    reached = [size if extends else _reached(chat, k, size) for chat, k, extends in followed]
+    starts = sorted({*reached} - {0})
+    if starts and starts[0] < size:
+        ends = _turn_ends(chats)
+        end = header[0] if header[0] in ends or not ends else ends[0]
+        asked = []
+        for (chat, k, extends), n in zip(followed, reached, strict=True):
+            before = chat.sampled(k - 1)[-1:] if extends else header[:n]
+            new = np.concatenate([before, chat.suffix(k)])[:-size]
+            turns = np.flatnonzero(new == end)
+            # The last message before the header, from the end of the turn before it on.
+            asked.append(new[turns[-1] :] if turns.size else new)
+        starts = [n for n in starts if not any(find_all(ids, header[:n]).size for ids in asked)]
+    written = min(starts, default=size)
+    return Witness(header[:written], size - written, bool(starts))
+
+
+def _followed(chat: Segment) -> Iterator[tuple[int, bool]]:
+    """(a call that has one before it in its chat, whether it extends that)."""
+    return enumerate(chat.extends[1:].tolist(), 1)
+
+
+def _reached(chat: Segment, k: int, size: int) -> int:
+    """How many ids of the header before an earlier answer prompt `k` holds as well.
+
+    Of the last one of which it holds any; 0 where there is none.
+    """
+    kept = (shared - (given - size) for _, given, shared in _before(chat, k))
+    return next((min(size, n) for n in kept if n > 0), 0)
+
+
+def holes(chat: Segment, witness: Witness, positions: Sequence[int]) -> int:
     """How many answers of one chat no call holds; `positions` are the places among all found.
 
     A prompt that was rewritten is held against the call whose prompt it starts with, and the
     recorded calls between the two account for a header each.
     """
-    if not is_telling(header) or len(chat) < 2:
+    header = witness.header
+    if not witness.is_telling or len(chat) < 2:
         return 0
-    missing = 0
-    extends = chat.extends
-    if extends[1:].all():
+    if chat.extends[1:].all():
         # In one look, headers that span two prompts among them: more than one a prompt is a reason
         # to look at each.
         new = chat.prompt_suffix[1 : len(chat)].flat
         if find_all(new, header).size < len(chat):
             return 0
-    for k in range(1, len(chat)):
-        if extends[k]:
-            between = positions[k] - positions[k - 1] - 1
-            missing += max(0, find_all(chat.suffix(k), header).size - 1 - between)
-        else:
-            missing += _rewritten(chat, k, header, positions)
-    return missing
+    missing = [0] * len(chat)
+    for k, extends in _followed(chat):
+        found = _added(chat, k, extends, witness)
+        if found is not None:
+            j, answers = found
+            known = positions[k] - positions[j] - 1 + sum(missing[j + 1 : k])
+            missing[k] = max(0, answers - 1 - known)
+    return sum(missing)
 
 
-def _rewritten(chat: Segment, k: int, header: Ids, positions: Sequence[int]) -> int:
-    sizes, shared = chat.prompt_lens, int(chat.prefix_len[k])
-    for j in range(k - 1, -1, -1):
-        known = int(sizes[j])
-        if known <= shared and known < sizes[k]:
+def _added(chat: Segment, k: int, extends: bool, witness: Witness) -> tuple[int, int] | None:
+    """(the call whose prompt a prompt begins with, how many headers of answers it adds to that).
+
+    None where there is no such call.
+    """
+    header, size = witness.header, int(chat.prompt_lens[k])
+    if extends:
+        # The answer before has ended.
+        new = np.concatenate([header[:1], chat.suffix(k)])
+        return k - 1, _answers(new, header, _parted(new, header))
+    for j, given, shared in _before(chat, k):
+        known = given - witness.unwritten
+        if known <= shared and known < size:
             if j == k - 1:
-                new = np.concatenate([chat.sampled(j)[: shared - known], chat.suffix(k)])
+                new = np.concatenate([chat.sampled(j)[: max(0, shared - given)], chat.suffix(k)])
             else:
                 new = chat.prompt(k)[known:]
-            own = find_all(chat.sampled(j), header).size
-            between = positions[k] - positions[j] - 1
-            return max(0, find_all(new, header).size - 1 - between - own)
-        # At least so much is shared with the call before that one.
-        shared = min(shared, known, int(chat.prefix_len[j]))
-    return 0
+            parted = _parted(new, header)
+            return j, _answers(new, header, parted) - _answers(chat.sampled(j), header, parted)
+    return None
 
 
-def history_before(chat: Segment, header: Ids) -> bool:
+def _before(chat: Segment, k: int) -> Iterator[tuple[int, int, int]]:
+    """(an earlier call, its prompt's length, how much of it the prompt `k` shares), latest first.
+
+    At least so much is shared: what each prompt between shares with the one before it. Ends where
+    that is less than any prompt without its header.
+    """
+    sizes, shared = chat.prompt_lens, int(chat.prefix_len[k])
+    shortest = int(sizes.min()) - _LONGEST_HEADER
+    for j in range(k - 1, -1, -1):
+        if shared < shortest:
+            return
+        yield j, int(sizes[j]), shared
+        shared = min(shared, int(sizes[j]), int(chat.prefix_len[j]))
+
+
+def _parted(new: Ids, header: Ids) -> bool:
+    """Whether messages end with the id that the header begins with, as the last one shows."""
+    places = find_all(new, header)
+    last = [0, *(places + header.size).tolist()][-2:]
+    return places.size > 0 and bool((new[last[0] : places[-1]] == header[0]).any())
+
+
+def _answers(ids: Ids, header: Ids, parted: bool) -> int:
+    """How many headers there are, without those of an answer's second half.
+
+    No message ends between an answer and its second half, where messages are `parted`:
+
+        a0 E assistant a1 E u1 E assistant      the first header begins no other answer
+    """
+    places = find_all(ids, header)
+    if not parted:
+        return places.size
+    starts = [0, *(places + header.size).tolist()]
+    return sum(bool((ids[a:b] == header[0]).any()) for a, b in zip(starts, places, strict=False))
+
+
+def history_before(chat: Segment, witness: Witness) -> bool:
     """Whether a chat's first prompt already holds an answer: few-shot, or a resumed history."""
-    return is_telling(header) and find_all(chat.prompt(0), header).size > 1
+    return witness.is_telling and find_all(chat.prompt(0), witness.header).size > 1
 
 
 def find_all(ids: Ids, wanted: Ids) -> NDArray[np.intp]:

@@ -12,7 +12,7 @@ from wmo_distill.sources.recorded import Call, CallStatus
 from wmo_distill.tokenjson.rows import whole_row
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.trials.calls import SpanChain, prompt_fault, usable
-from wmo_distill.trials.holes import header_of, history_before, holes, is_telling, provable
+from wmo_distill.trials.holes import header_of, history_before, holes, provable, witness_of
 from wmo_distill.trials.lineage import Lineage, answers_of, lineage_of
 from wmo_distill.trials.spans import Placed, listed_calls
 
@@ -85,14 +85,13 @@ class _Chat:
         gone = self.placed.found - len(self.placed.calls) if issues else 0
         return Placed(calls, issues, len(calls) + gone, self.placed.proved)
 
-    def lost(self, header: Ids) -> int:
-        """How many answers in its prompts no call sampled.
+    @property
+    def is_one(self) -> bool:
+        """Whether its calls follow each other.
 
         Answers that were passed over have nothing in common but that: each is one of another chat.
         """
-        if all(self.placed.calls[k].used is False for k in self.kept):
-            return 0
-        return holes(self.chain.chat, header, self.kept)
+        return not all(self.placed.calls[k].used is False for k in self.kept)
 
 
 def placed_spans(evidence: Evidence, *, salvage: bool = True, extra: bool = True) -> Spans:
@@ -122,11 +121,13 @@ def _spans(
         if number >= len(chats) or chat is not chats[number]:
             chat.build(number)
     kept = [chat for chat in whole if chat.kept]
-    lost = sum(chat.lost(header) for chat in kept)
+    following = [chat for chat in kept if chat.is_one]
+    seen = witness_of([chat.chain.chat for chat in following], header)
+    lost = sum(holes(chat.chain.chat, seen, chat.kept) for chat in following)
     spans = [span for chat in whole for span in chat.chain.spans]
-    if witness and not is_telling(header) and provable([chat.chain.chat for chat in kept]):
+    if witness and not seen.is_telling and provable([chat.chain.chat for chat in kept]):
         said.append(Issue.HOLE_UNPROVABLE)
-    if whole[0].kept and history_before(whole[0].chain.chat, header):
+    if whole[0].kept and history_before(whole[0].chain.chat, seen):
         said.append(Issue.HISTORY_BEFORE_FIRST_CALL)
     for chat in whole:
         said += (*chat.placed.issues, *chat.chain.issues)
