@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from wmo_distill import read_trial
 from wmo_distill.cli.app import app
+from wmo_distill.declare import COLUMNS
 from wmo_distill.doctor.advice import Needs, advise
 from wmo_distill.doctor.diagnose import SAMPLE_BYTES, SAMPLE_TRIALS, choose, diagnose
+from wmo_distill.doctor.formats import HARBOR
+from wmo_distill.doctor.needs import lacks
 from wmo_distill.report.doctor import render_diagnosis as render
+from wmo_distill.sources.registry import SOURCES
 
 ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"
@@ -36,11 +43,58 @@ def test_all_of_a_few_small_trials_are_read() -> None:
 
 @pytest.mark.parametrize("lacking", sorted(set(NOTHING) - SCALES))
 def test_each_lack_has_its_own_advice(lacking: str) -> None:
+    # Harbor's ways to record tokens, and to lose an ending, are lacks of their own.
+    kind = "nemo_gym" if lacking in ("ending", "without_tokens") else HARBOR
     full: dict[str, int] = NOTHING | dict.fromkeys(SCALES, 9)
-    assert advise(Needs(**full)) == ()
-    (advice,) = advise(Needs(**full | {lacking: 3}))
+    assert advise(kind, Needs(**full)) == ()
+    (advice,) = advise(kind, Needs(**full | {lacking: 3}))
     assert advice.of.startswith("3 ")
     assert advice.why
+
+
+def test_all_that_can_be_declared_is_named() -> None:
+    found = advise(HARBOR, Needs(**dict.fromkeys(NOTHING, 1)))
+    named = {line.partition("=")[0] for lack in found for line in lack.declare}
+    assert named == set(COLUMNS)
+
+
+def test_each_format_has_its_own_advice() -> None:
+    """Lines for a job config, and Harbor's ways, are for its trials alone."""
+    found = diagnose([ROOT / "fixtures" / "recorders", TRIALS])
+    assert set(found.formats) == set(SOURCES)
+    assert found.trials == sum(held.trials for held in found.formats.values())
+    for kind, held in found.formats.items():
+        assert held.episodes >= held.tokens >= held.logprobs >= held.rl
+        own = [lack for lack in found.advice if lack.format == kind]
+        assert kind == HARBOR or not any(lack.job or lack.agent for lack in own)
+        assert kind == HARBOR or "Harbor" not in "".join(lack.why for lack in own)
+    text = render(found, [TRIALS])
+    assert "set token_id_capture in Gym's configuration" not in text
+    assert text.count("the tokenizer:") == 1, "one reason, however many formats lack it"
+
+
+@pytest.mark.parametrize("kind", sorted(set(SOURCES) - {HARBOR}))
+def test_each_format_says_how_to_record_tokens_and_log_probabilities(kind: str) -> None:
+    own = {one.missing: one.why for one in advise(kind, Needs(**dict.fromkeys(NOTHING, 1)))}
+    general = {one.missing: one.why for one in advise("toy", Needs(**dict.fromkeys(NOTHING, 1)))}
+    for what in ("token ids", "log-probabilities", "a valid grade"):
+        assert own[what] != general[what]
+
+
+def test_what_varies_between_calls_is_recorded(trial: Path) -> None:
+    (record,) = read_trial(trial)
+    sampled = replace(record.sampled_with, temperature=None, policy_version=None)
+    bare = replace(record, sampled_with=sampled)
+    assert lacks(bare, "policy_version")
+    assert lacks(bare, "temperature")
+    assert not lacks(
+        replace(record, sampled_with=replace(sampled, policy_versions=("a", "b"))), "policy_version"
+    )
+    rows = [json.dumps({"temperature": 0.5}), None]
+    calls = [SimpleNamespace(sampling=row) for row in rows]
+    varied: Any = SimpleNamespace(sampled_with=sampled, spans=calls)
+    assert not lacks(varied, "temperature")
+    assert lacks(varied, "top_p")
 
 
 def test_counts_balance_over_the_real_trials() -> None:
@@ -84,6 +138,8 @@ def trial(tmp_path: Path) -> Path:
 
 def test_settings_that_are_missing_are_named(trial: Path) -> None:
     setting(trial, temperature=0.7, logprob_mode="raw", policy_version="step-3", tokenizer="qwen3")
+    assert missing(trial) == {"top-p and top-k", "the training step"}
+    setting(trial, top_p=0.9, top_k=20, train_step=3)
     assert missing(trial) == set()
     setting(trial, temperature=None)
     assert missing(trial) == set(), "the trajectory has it"

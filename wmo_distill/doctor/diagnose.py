@@ -9,18 +9,18 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wmo_distill.doctor.advice import Advice, Needs, advise
-from wmo_distill.doctor.setups import NOT_RECORDED, Setup, setup_of
+from wmo_distill.doctor.advice import Advice, advise
+from wmo_distill.doctor.formats import HARBOR
+from wmo_distill.doctor.needs import Read, all_of, is_scored, jobs_of, lacks, needs_of
+from wmo_distill.doctor.setups import NOT_RECORDED, OTHER, Setup, setup_of
 from wmo_distill.engines.local import usable_cores
 from wmo_distill.errors import ReadFault
-from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
-from wmo_distill.records import LogprobMode, StopReason, TrialRecord
+from wmo_distill.records import Completeness, StopReason, TrialRecord
 from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.finding import discover
 from wmo_distill.sources.harbor.agents import AgentKind
-from wmo_distill.sources.harbor.discovery import surroundings
 from wmo_distill.sources.registry import source_of
 from wmo_distill.stats.rollout import SPANLESS_REASONS
 from wmo_distill.trial import read_found
@@ -54,8 +54,29 @@ class Sample(BaseModel):
     issues: dict[str, int]
 
 
+class Held(BaseModel):
+    """What the trials of one format hold, and what they can train: episodes that were read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    trials: int
+    """Trials found, read or not."""
+    episodes: int
+    tokens: int
+    """With a sampled token in the main chat: what `datums --purpose sft` trains."""
+    logprobs: int
+    """Of which every sampled token has its log-probability."""
+    grade: int
+    """With a valid grade."""
+    ending: int
+    """With a known ending."""
+    policy_version: int
+    rl: int
+    """What `datums --purpose rl` trains: complete, with log-probabilities and a valid grade."""
+
+
 class Diagnosis(BaseModel):
-    """What `doctor` says; versions, agents and models count trials."""
+    """What `doctor` says; versions, agents and models count trials of Harbor."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -65,6 +86,7 @@ class Diagnosis(BaseModel):
     jobs: int
     bytes: int
     """Size of the files that a build may read."""
+    formats: dict[str, Held]
     harbor: dict[str, int]
     """Trials by Harbor's version."""
     agents: dict[str, int]
@@ -87,22 +109,30 @@ def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
     sizes = [size for _, size, _ in looked]
     setups = [setup for _, _, setup in looked]
     began = time.perf_counter()
-    chosen, read = _read(trials, choose(sizes), unread)
-    written = _written_bytes(_all(read))
+    by_index = _read(trials, choose(sizes), unread)
+    chosen, read = list(by_index), list(by_index.values())
+    written = _written_bytes(all_of(read))
     seconds = time.perf_counter() - began
     kinds = [setups[index].kind for index in chosen]
     sample = _sample(read, kinds, sum(sizes[index] for index in chosen))
+    by_format = {
+        kind: _part(kind, trials, setups, by_index)
+        for kind in _counted(trial.source for trial in trials)
+    }
     share = sample.bytes / sum(sizes) if sum(sizes) else 0.0
     return Diagnosis(
         trials=len(found.trials),
         unread=unread,
-        jobs=len(_jobs(trials, setups)),
+        jobs=len(jobs_of(trials, setups)),
         bytes=sum(sizes),
-        harbor=_counted(setup.harbor for setup in setups),
-        agents=_counted(setup.agent for setup in setups),
-        models=_counted(setup.model for setup in setups),
+        formats={kind: _held(*part) for kind, part in by_format.items()},
+        harbor=_counted(setup.harbor for setup in setups if setup is not OTHER),
+        agents=_counted(setup.agent for setup in setups if setup is not OTHER),
+        models=_counted(setup.model for setup in setups if setup is not OTHER),
         sample=sample,
-        advice=advise(_needs(trials, setups, chosen, read)),
+        advice=tuple(
+            lack for kind, part in by_format.items() for lack in advise(kind, needs_of(*part))
+        ),
         build_seconds=seconds / share / usable_cores() if share else None,
         shard_bytes=int(written / share) if share else None,
     )
@@ -115,7 +145,7 @@ def _look(
     try:
         if not trial.fault:
             size = source_of(trial.source).state(trial, None).bytes
-            return trial, size, setup_of(trial, versions)
+            return trial, size, setup_of(trial, versions) if trial.source == HARBOR else OTHER
         unread[trial.path] = trial.fault
     except ReadFault as fault:
         unread[trial.path] = str(fault)
@@ -124,25 +154,46 @@ def _look(
 
 def _read(
     trials: Sequence[FoundTrial], chosen: Iterable[int], unread: dict[str, str]
-) -> tuple[list[int], list[tuple[TrialRecord, ...]]]:
-    """Which of the chosen trials could be read, and their records."""
-    read = {}
+) -> Read:
+    """The records of the chosen trials that could be read."""
+    read: dict[int, tuple[TrialRecord, ...]] = {}
     for index in chosen:
         try:
             read[index] = read_found(trials[index], BuildOptions()).records
         except ReadFault as fault:
             unread[trials[index].path] = str(fault)
-    return list(read), list(read.values())
+    return read
 
 
-def _jobs(trials: Sequence[FoundTrial], setups: Sequence[Setup]) -> dict[object, set[AgentKind]]:
-    """Which kinds of agents each job has: a directory, or the id that a server gave it."""
-    jobs: dict[object, set[AgentKind]] = {}
-    for trial, setup in zip(trials, setups, strict=True):
-        key = trial.root.parent if surroundings(trial).job is not None else setup.job_id
-        if key is not None:
-            jobs.setdefault(key, set()).add(setup.kind)
-    return jobs
+def _part(
+    kind: str, trials: Sequence[FoundTrial], setups: Sequence[Setup], read: Read
+) -> tuple[Sequence[FoundTrial], Sequence[Setup], Read]:
+    """The same of one format alone."""
+    places = [index for index, trial in enumerate(trials) if trial.source == kind]
+    return (
+        [trials[index] for index in places],
+        [setups[index] for index in places],
+        {at: read[index] for at, index in enumerate(places) if index in read},
+    )
+
+
+def _held(trials: Sequence[FoundTrial], _: Sequence[Setup], read: Read) -> Held:
+    records = all_of(read.values())
+    sampled = [record for record in records if record.counts.output_tokens]
+    scored = [record for record in sampled if is_scored(record)]
+    return Held(
+        trials=len(trials),
+        episodes=len(records),
+        tokens=len(sampled),
+        logprobs=len(scored),
+        grade=sum(record.measured for record in records),
+        ending=sum(record.stop_reason is not StopReason.UNKNOWN for record in records),
+        policy_version=sum(not lacks(record, "policy_version") for record in sampled),
+        rl=sum(
+            record.measured and record.completeness is not Completeness.INCOMPLETE
+            for record in scored
+        ),
+    )
 
 
 def choose(sizes: Sequence[int]) -> list[int]:
@@ -171,9 +222,9 @@ def _written_bytes(records: Iterable[TrialRecord]) -> int:
 def _sample(
     read: Sequence[tuple[TrialRecord, ...]], kinds: Sequence[AgentKind], size: int
 ) -> Sample:
-    records = _all(read)
+    records = all_of(read)
     tokens = [sum(record.counts.output_tokens for record in trial) for trial in read]
-    complete = [all(_scored(record) for record in trial) for trial in read]
+    complete = [all(is_scored(record) for record in trial) for trial in read]
     pairs = list(zip(tokens, complete, strict=True))
     return Sample(
         trials=len(read),
@@ -194,100 +245,9 @@ def _sample(
     )
 
 
-def _scored(record: TrialRecord) -> bool:
-    """Whether every sampled call of the main chat has its log-probabilities."""
-    main = [span for span in record.spans if span.segment == 0 and span.sampled.size]
-    return all(span.sampled_logprobs is not None for span in main)
-
-
 def _reason(trial: Iterable[TrialRecord]) -> str:
     found = {issue for record in trial for issue in record.issues}
     return next((reason.value for reason in SPANLESS_REASONS if reason in found), NOT_RECORDED)
-
-
-def _needs(
-    trials: Sequence[FoundTrial],
-    setups: Sequence[Setup],
-    chosen: Sequence[int],
-    read: Sequence[tuple[TrialRecord, ...]],
-) -> Needs:
-    """How many trials, or episodes that were read, lack what training needs.
-
-    Trials whose agent samples no model lack nothing.
-    """
-    pairs = [(setups[index], trial) for index, trial in zip(chosen, read, strict=True)]
-    trained = [(setup, trial) for setup, trial in pairs if setup.kind is not AgentKind.NO_MODEL]
-    records = _all(trial for _, trial in trained)
-    sampled = [record for record in records if record.counts.output_tokens]
-    ran = _all(trial for setup, trial in trained if setup.kind is AgentKind.RECORDS)
-    ran = [r for r in ran if r.stop_reason not in (StopReason.NOT_RUN, StopReason.CANCELLED)]
-    asked = sampled or ran
-    untempered = [record for record in asked if record.sampled_with.temperature is None]
-    empty = [
-        (setup, trial)
-        for setup, trial in trained
-        if not any(record.counts.output_tokens for record in trial)
-    ]
-    holding = {
-        index
-        for index, trial in zip(chosen, read, strict=True)
-        if any(record.counts.output_tokens for record in trial)
-    }
-    unproven = [setup for index, setup in enumerate(setups) if index not in holding]
-    untempered = [r for r in asked if r.sampled_with.temperature is None]
-    jobs = {
-        trial.root.parent: near.job
-        for trial, near in zip(trials, map(surroundings, trials), strict=True)
-        if near.job is not None
-    }
-    kinds = _jobs(trials, setups)
-    return Needs(
-        trials=len(trials),
-        read=len(read),
-        recording=sum(setup.kind is AgentKind.RECORDS for setup in setups),
-        episodes=len(records),
-        sampled=len(sampled),
-        asked=len(asked),
-        version_unknown=sum(
-            any(Issue.RESULT_VERSION_UNKNOWN in record.issues for record in trial) for trial in read
-        ),
-        retries_unknown=sum(
-            near.served is not None and not near.served.retries_known
-            for near in map(surroundings, trials)
-        ),
-        not_collecting=sum(
-            setup.kind is AgentKind.RECORDS and setup.collects is False for setup in setups
-        ),
-        without_recorder=sum(setup.kind is AgentKind.NEEDS_RECORDER for setup in unproven),
-        unknown_agent=sum(
-            setup.kind is AgentKind.UNKNOWN and setup.collects is False for setup in unproven
-        ),
-        silent=sum(
-            bool(setup.collects) and any((record.n_episodes or 0) > 1 for record in trial)
-            for setup, trial in empty
-        ),
-        without_logprobs=sum(not _scored(r) for r in sampled),
-        temperature=sum(not r.sampled_with.temperature_not_sent for r in untempered),
-        temperature_not_sent=sum(r.sampled_with.temperature_not_sent for r in untempered),
-        logprob_mode=sum(r.sampled_with.logprob_mode == LogprobMode.UNKNOWN for r in sampled),
-        policy_version=sum(r.sampled_with.policy_version is None for r in sampled),
-        tokenizer=sum(r.sampled_with.tokenizer is None for r in sampled),
-        unmeasured=sum(not record.measured for record in records),
-        other_reward=sum(
-            Issue.REWARD_KEY_MISSING in r.issues or Issue.REWARD_OUT_OF_RANGE in r.issues
-            for r in records
-        ),
-        alone=sum(
-            job is not None and job.n_attempts == 1 and kinds[root] != {AgentKind.NO_MODEL}
-            for root, job in jobs.items()
-        ),
-        rewritten=sum(r.counts.fragments > 1 and not r.compactions for r in sampled),
-        summarized=sum(bool(r.compactions) for r in sampled),
-    )
-
-
-def _all(read: Iterable[tuple[TrialRecord, ...]]) -> list[TrialRecord]:
-    return [record for trial in read for record in trial]
 
 
 def _counted(values: Iterable[str]) -> dict[str, int]:

@@ -30,6 +30,10 @@ class Setup:
     job_id: str | None = None
 
 
+# Other formats keep no config of ours to read; whatever they sampled they were there to record.
+OTHER = Setup(NOT_RECORDED, NOT_RECORDED, NOT_RECORDED, None, AgentKind.RECORDS)
+
+
 def setup_of(trial: FoundTrial, versions: dict[Path, str | None]) -> Setup:
     files = TrialFiles(trial.root)
     config = files.read_json("config.json")

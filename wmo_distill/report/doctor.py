@@ -2,12 +2,18 @@
 
 import shlex
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from wmo_distill.doctor.advice import Advice
 from wmo_distill.doctor.diagnose import Diagnosis
 from wmo_distill.report.tables import Row, counts, page, printable, section, size
 from wmo_distill.sources.harbor.agents import records_tokens
+
+_HEAD = (
+    "", "episodes", "tokens", "log-probabilities", "grade", "ending", "policy version", "train sft",
+    "train rl",
+)  # fmt: skip
 
 
 def render_diagnosis(diagnosis: Diagnosis, paths: list[Path]) -> str:
@@ -17,9 +23,10 @@ def render_diagnosis(diagnosis: Diagnosis, paths: list[Path]) -> str:
     found: list[Row] = [
         ("trials", f"{d.trials:,} in {d.jobs:,} jobs, {size(d.bytes)}"),
         ("not readable", f"{len(d.unread):,} trials or directories" if d.unread else None),
-        ("harbor", counts(d.harbor) or "none"),
-        ("agents", counts(d.agents) or "none"),
-        ("models", counts(d.models) or "none"),
+        ("formats", counts({kind: held.trials for kind, held in d.formats.items()}) or "none"),
+        ("harbor", counts(d.harbor)),
+        ("agents", counts(d.agents)),
+        ("models", counts(d.models)),
         (
             "a build",
             f"about {_duration(d.build_seconds or 0.0)}, about {size(d.shard_bytes or 0)} of shards"
@@ -36,19 +43,42 @@ def render_diagnosis(diagnosis: Diagnosis, paths: list[Path]) -> str:
         ("episodes", f"{sample.episodes:,}, of which {sample.measured:,} with a valid grade"),
         ("endings", counts(sample.stop_reasons) or "none"),
     ]
+    can: list[Row] = [
+        (
+            kind,
+            *(n or "-" for n in (one.episodes, one.tokens, one.logprobs, one.grade, one.ending)),
+            one.policy_version or "-",
+            one.tokens or "-",
+            one.rl or "-",
+        )
+        for kind, one in d.formats.items()
+    ]
     agents = [name for name in d.agents if records_tokens(name)] or ["terminus-2"]
     return page(
         section("Found", found),
         section(f"Read, {sample.trials:,} of {d.trials:,} trials, {size(sample.bytes)}", held),
-        "\n".join(["Missing", *map(_lack, d.advice)]) if d.advice else "",
+        section("Episodes read that hold, and can train", can, head=_HEAD),
+        _missing(d.advice, several=len(d.formats) > 1),
         *_lines(d.advice, agents, paths),
     )
 
 
-def _lack(advice: Advice) -> str:
-    use = " (for RL)" if advice.for_rl_only else ""
-    why = textwrap.fill(advice.why, 92, initial_indent=" " * 6, subsequent_indent=" " * 6)
-    return f"  {advice.missing}: {advice.of}{use}\n{why}"
+def _missing(lacks: Sequence[Advice], *, several: bool) -> str:
+    """What is missing, once where `several` formats lack it for the same reason."""
+    by_reason: dict[tuple[str, str], list[Advice]] = {}
+    for lack in lacks:
+        by_reason.setdefault((lack.missing, lack.why), []).append(lack)
+    blocks = ["Missing"]
+    for (missing, why), alike in by_reason.items():
+        of = "; ".join(f"{one.format}, {one.of}" if several else one.of for one in alike)
+        use = " (for RL)" if alike[0].for_rl_only else ""
+        blocks.append(
+            textwrap.fill(
+                f"{missing}: {of}{use}", 92, initial_indent="  ", subsequent_indent="    "
+            )
+        )
+        blocks.append(textwrap.fill(why, 92, initial_indent=" " * 6, subsequent_indent=" " * 6))
+    return "\n".join(blocks) if lacks else ""
 
 
 def _lines(advice: tuple[Advice, ...], agents: list[str], paths: list[Path]) -> list[str]:
@@ -74,7 +104,7 @@ def _lines(advice: tuple[Advice, ...], agents: list[str], paths: list[Path]) -> 
         blocks.append(f"or to its command line\n  harbor run ... {' '.join(flags)}")
     given = printable(" ".join(shlex.quote(str(path)) for path in paths))
     command = " ".join([f"wmo-distill build {given} -o shards", *declare])
-    others = [option for a in advice for option in a.build]
+    others = list(dict.fromkeys(option for a in advice for option in a.build))
     if others:
         command += "".join(f" [{option}]" for option in others)
     title = "Build, and declare what no file records" if declare else "Build"
