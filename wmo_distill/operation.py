@@ -63,6 +63,17 @@ class Options(BaseModel):
         """What a manifest holds, and a later run is compared with."""
         return self.model_dump(mode="json")
 
+    def difference(self, before: Mapping[str, Any]) -> str:
+        """The first option that a run before was given otherwise, in a phrase; "" for none."""
+        now, unset = self.recorded(), type(self)().recorded()
+        for name in sorted(now.keys() | before.keys()):
+            then, value = before.get(name, unset.get(name)), now.get(name)
+            if then != value:
+                flag = self.flag(name) if name in type(self).model_fields else name
+                said = [_given(one, unset.get(name)) for one in (then, value)]
+                return f"{flag}: expected {said[0]} as in the run before, found {said[1]}"
+        return ""
+
     @classmethod
     def flag(cls, name: str) -> str:
         """The flag of a field; one that is true by default has a flag that says no."""
@@ -72,3 +83,9 @@ class Options(BaseModel):
         if own is not None:
             return str(own).split()[0]
         return ("--no-" if field.default is True else "--") + name.replace("_", "-")
+
+
+def _given(value: Any, unset: Any) -> str:
+    if value == unset and (isinstance(value, bool) or not value):
+        return "it not given"
+    return "it given" if isinstance(value, bool) else repr(value)

@@ -102,7 +102,7 @@ def test_a_discount_of_nothing_is_refused(dataset: Path, tmp_path: Path) -> None
 def test_a_build_replaces_the_one_before(dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "d"
     first = build_datum_shards(dataset, out)
-    with pytest.raises(UsageError, match=r"expected only as .*None, found 'failed'.*--fresh"):
+    with pytest.raises(UsageError, match=r"--only: expected it not given .*'failed'.*--fresh"):
         build_datum_shards(dataset, out, DatumOptions(only="failed"))
     second = build_datum_shards(dataset, out, DatumOptions(only="failed"), fresh=True)
     assert not set(first.parts) & set(second.parts)

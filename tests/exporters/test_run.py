@@ -17,6 +17,7 @@ from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.exporters.messages import export_messages
 from wmo_distill.exporters.registry import TARGETS
 from wmo_distill.exporters.run import ExportSummary, export_datums
 from wmo_distill.exporters.target import Refusal
@@ -58,7 +59,7 @@ def test_counts_balance(datums: Path, tmp_path: Path, name: str) -> None:
     unknown = sum(row.logprob_mode == "unknown" for row in iter_datums(datums))
     wanted = {"logprob_mode_unknown": unknown} if TARGETS[name].purpose == "rl" else {}
     assert summary.refused == wanted
-    assumed = export_datums(datums, tmp_path / "x", name, assume_mode=True)
+    assumed = export_datums(datums, tmp_path / "x", name, assume_mode=True, fresh=True)
     assert assumed.exported == assumed.datums
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == sorted(
         [*assumed.files, "manifest.json"]
@@ -115,8 +116,9 @@ def test_the_command(datums: Path, tmp_path: Path) -> None:
     assert "refused, logprob_mode_unknown" in done.stdout
     again = run(
         app,
-        ["export", str(datums), "-o", str(tmp_path / "x"), "--to", "tinker", "--assume", "--json"],
-    )
+        ["export", str(datums), "-o", str(tmp_path / "x"), "--to", "tinker", "--assume", "--fresh",
+         "--json"],
+    )  # fmt: skip
     assert json.loads(again.stdout)["refused"] == {}
     missing = run(app, ["export", str(datums), "--to", "tinker"])
     assert isinstance(missing.exception, UsageError)
@@ -166,9 +168,27 @@ def test_sequences_that_the_teacher_has_not_scored_are_refused(
 
 def test_another_target_is_not_replaced_unasked(datums: Path, tmp_path: Path) -> None:
     export_datums(datums, tmp_path / "x", "slime")
-    with pytest.raises(UsageError, match=r"expected target as .*'slime', found 'verl'.*--fresh"):
+    with pytest.raises(UsageError, match=r"--to: expected slime as .*, found verl;.*--fresh"):
         export_datums(datums, tmp_path / "x", "verl")
     export_datums(datums, tmp_path / "x", "verl", fresh=True)
+
+
+def test_rows_of_other_options_are_not_replaced_unasked(datums: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    export_datums(datums, out, "slime")
+    export_datums(datums, out, "slime")
+    with pytest.raises(UsageError, match=r"--assume: expected it not given as .*--fresh"):
+        export_datums(datums, out, "slime", assume_mode=True)
+    export_datums(datums, out, "slime", assume_mode=True, fresh=True)
+    with pytest.raises(UsageError, match=r"--assume: expected it given as .*--fresh"):
+        export_datums(datums, out, "slime")
+
+
+def test_an_option_that_says_nothing_here_is_an_error(datums: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--only: expected --to messages or sharegpt"):
+        export_datums(datums, tmp_path / "x", "slime", only="passed")
+    with pytest.raises(UsageError, match="--assume: expected a target of sequences"):
+        export_messages(datums, tmp_path / "x", "messages", assume_mode=True)
 
 
 @pytest.mark.parametrize("to", ["slime", "trl-sft"])

@@ -254,6 +254,7 @@ def test_the_summary_counts_what_is_there(tmp_path: Path) -> None:
     balanced(tmp_path / "out", summary)
     assert calls == [(2, 2)]
     assert summary.unused_sinks == 2
+    assert summary.unused_sink_files == ["gone/step.jsonl", "gone.jsonl"]
     assert summary.calls == 3
     assert (summary.read, summary.written, summary.dry_run) == (2, 2, False)
     sizes = [f.stat().st_size for t in ("t1", "t2") for f in (job / t).iterdir()]

@@ -58,6 +58,14 @@ def build(
             f"wmo-distill: {out}: {summary.removed:,} trials are gone from their directories and "
             f"{verb} their rows; --keep-removed keeps them"
         )
+    if not quiet and summary.unused_sinks:
+        named = summary.unused_sink_files
+        more = summary.unused_sinks - len(named)
+        files = ", ".join(named) + (f" and {more:,} more" if more else "")
+        say(
+            f"wmo-distill: --sinks: expected files named after the trials found, found "
+            f"{printable(files)}, which were not read; check their names, or the PATHs"
+        )
     say_errors(summary.errors)
     if summary.unread:
         say(

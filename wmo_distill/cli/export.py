@@ -55,11 +55,6 @@ def export(
             )
     assert datums is not None
     assert out is not None
-    if options.only is not None and to not in FORMS:
-        raise UsageError(
-            f"--only: expected --to {' or '.join(FORMS)}, found --to {to}; sequences are chosen by "
-            "`wmo-distill datums --only`"
-        )
     summary: ExportSummary | MessageSummary
     with Progress("rows", quiet=printing.quiet) as progress:
         run = export_messages if to in FORMS else export_datums
@@ -67,7 +62,7 @@ def export(
     printing.put(summary, lambda: render_export(out, summary))
     if "logprob_mode_unknown" in summary.refused:
         say(
-            "logprob_mode is unknown: --assume takes it as it is; to have it in the rows, "
+            "logprob_mode is unknown: --assume --fresh takes it as it is; to have it in the rows, "
             "`build --declare logprob_mode=raw --fresh`, and then `datums` again"
         )
     for warning in wrong_groups(summary):

@@ -93,7 +93,7 @@ class DatumOptions(Options):
         "WORD",
         flag="--drop-stop-reason",
     )
-    subagents: bool = option(False, "Train the chats of subagents too.")
+    subagents: bool = option(False, "Train the other chats too, of subagents and summarizers.")
     allow_incomplete: bool = option(
         False, "Train episodes with a call that is known to be missing, with --purpose rl."
     )

@@ -43,8 +43,12 @@ def build_datum_shards(
             "it alters the sum of a step's reward and those after it alone"
         )
     manifest = read_manifest(source)
-    asked = {"options": options.recorded()}
-    with writing(out, DATUMS, fresh=options.fresh, asked=asked) as parts:
+    with writing(
+        out,
+        DATUMS,
+        fresh=options.fresh,
+        differs=lambda before: options.difference(before.options.recorded()),
+    ) as parts:
         tasks, groups = dataset_groups(source, options)
         _refuse_unknown_tasks(options, tasks)
         teacher = _teacher(options, scores)

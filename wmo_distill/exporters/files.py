@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
+from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.files import plain_text
 from wmo_distill.outputs.manifest import Kind, OutputManifest
 from wmo_distill.outputs.parts import Parts
@@ -44,6 +45,13 @@ EXPORT = Kind(
     stem="data",
     again="export again with --fresh",
 )
+
+
+def difference(to: str, options: ExportOptions, before: ExportManifest) -> str:
+    """What an export before was asked for and this one is not, in a phrase; "" for nothing."""
+    if before.target != to:
+        return f"--to: expected {before.target} as in the run before, found {to}"
+    return options.difference(before.options)
 
 
 def commit(

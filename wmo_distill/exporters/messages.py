@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wmo_distill.datums.options import Graded
 from wmo_distill.disk import is_directory
 from wmo_distill.errors import ReadFault, UsageError
-from wmo_distill.exporters.files import EXPORT, RowFiles, commit
+from wmo_distill.exporters.files import EXPORT, RowFiles, commit, difference
 from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.files import Absent, TrialFiles, text_path
 from wmo_distill.outputs.parts import writing
@@ -117,6 +118,11 @@ def export_messages(
     options = ExportOptions.of(options, **changes)
     if to not in FORMS:
         raise UsageError(f"--to: expected one of {', '.join(FORMS)}, found {to!r}; give another")
+    if options.assume_mode:
+        raise UsageError(
+            f"--assume: expected a target of sequences, found --to {to}: chats hold no "
+            "log-probabilities; leave it out"
+        )
     _, key, form = FORMS[to]
     manifest = read_manifest(source)
     parent = text_path(manifest.parent)
@@ -128,7 +134,8 @@ def export_messages(
     counts = dict.fromkeys(_COUNTS, 0)
     refused: dict[NoChat, int] = {}
     flags: dict[ChatFlag, int] = {}
-    with writing(out, EXPORT, fresh=options.fresh, asked={"target": to}) as parts:
+    differs = partial(difference, to, options)
+    with writing(out, EXPORT, fresh=options.fresh, differs=differs) as parts:
         with RowFiles(parts, None) as files:
             for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
                 counts["records"] += 1
@@ -160,7 +167,7 @@ def export_messages(
                     progress(counts["records"], manifest.totals.records)
         names = [part.file for part in parts.parts]
         summary = MessageSummary(target=to, flags=flags, refused=refused, files=names, **counts)
-        commit(parts, manifest.dataset_hash, {"only": options.only}, summary)
+        commit(parts, manifest.dataset_hash, options.recorded(), summary)
     return summary
 
 

@@ -11,6 +11,6 @@ class ExportOptions(Options):
         False, "Export log-probabilities of an unknown mode for RL too.", flag="--assume"
     )
     only: Graded | None = option(
-        None, "Export only records with this grade, with --to messages or sharegpt.", exclude=True
+        None, "Export only records with this grade, with --to messages or sharegpt."
     )
-    fresh: bool = option(False, "Replace rows of another target.", exclude=True)
+    fresh: bool = option(False, "Replace rows of another target or other options.", exclude=True)

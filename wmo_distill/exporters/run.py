@@ -1,6 +1,7 @@
 """Datum shards to a directory of a trainer's rows, streamed, with a count of every refusal."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.datums.options import RewardOf
-from wmo_distill.exporters.files import EXPORT, RowFiles, commit
+from wmo_distill.errors import UsageError
+from wmo_distill.exporters.files import EXPORT, RowFiles, commit, difference
 from wmo_distill.exporters.grouping import GroupCounts, GroupSummary
 from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.exporters.registry import target_named
@@ -59,10 +61,16 @@ def export_datums(
     datums, out = Path(datums), Path(out)
     options = ExportOptions.of(options, **changes)
     target = target_named(to)
+    if options.only is not None:
+        raise UsageError(
+            f"--only: expected --to messages or sharegpt, found --to {to}; sequences are chosen by "
+            "`wmo-distill datums --only`"
+        )
     manifest = read_datum_manifest(datums)
     total = manifest.summary.stats.datums
     counts = _Counts(target)
-    with writing(out, EXPORT, fresh=options.fresh, asked={"target": target.name}) as parts:
+    differs = partial(difference, to, options)
+    with writing(out, EXPORT, fresh=options.fresh, differs=differs) as parts:
         with RowFiles(parts, target.schema) as files:
             taught = manifest.options.teacher is not None
             rows = iter_datums(datums)

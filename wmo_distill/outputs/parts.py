@@ -7,7 +7,7 @@ it is synced, and who finds it after a crash finishes the move. One without is w
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic
@@ -21,13 +21,14 @@ from wmo_distill.outputs.manifest import MANIFEST, STAGING, Kind, M, PartFile, s
 
 @contextmanager
 def writing(
-    out: Path, kind: Kind[M], *, fresh: bool = False, asked: Mapping[str, Any] | None = None
+    out: Path, kind: Kind[M], *, fresh: bool = False, differs: Callable[[M], str] = lambda _: ""
 ) -> Iterator["Parts[M]"]:
     """Be the one writer of a directory; what is not committed in the end is discarded.
 
     UsageError for another writer, where `out` is something else, and, unless `fresh`, where the
-    manifest in it differs from what is `asked`. DistillError, which says what is there now, where
-    the disk fails. A directory that was made in vain is taken away again.
+    manifest in it `differs` from what is asked for: a phrase, "" where it does not. DistillError,
+    which says what is there now, where the disk fails. A directory that was made in vain is taken
+    away again.
     """
     check_out(out, kind, fresh=fresh)
     parts = Parts(out, kind)
@@ -36,8 +37,11 @@ def writing(
             check_out(out, kind, fresh=fresh)  # another run may have been there first
             try:
                 parts.recover()
-                if parts.before is not None and not fresh:
-                    _refuse_difference(out, parts.before.model_dump(mode="json"), asked or {})
+                before = None if fresh else parts.before
+                if before is not None and (phrase := differs(before)):
+                    raise UsageError(
+                        f"{out}: {phrase}; give the same, name another directory, or --fresh"
+                    )
                 yield parts
             finally:
                 parts.discard()
@@ -228,18 +232,6 @@ def _is_own(out: Path, name: str, kind: Kind[Any]) -> bool:
     known = (MANIFEST, LOCK_FILE, *kind.fixed)
     part = not kind.folder and kind.number(name) >= 0
     return name in known or name.startswith(STAGING) or _is_temporary(name) or part
-
-
-def _refuse_difference(out: Path, before: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    for name, wanted in asked.items():
-        found = before.get(name)
-        if isinstance(wanted, dict) and isinstance(found, dict):
-            _refuse_difference(out, found, wanted)
-        elif found != wanted:
-            raise UsageError(
-                f"{out}: expected {name} as in the run before, {found!r}, found {wanted!r}; "
-                "name another directory, or --fresh"
-            )
 
 
 def _was_ours(out: Path, kind: Kind[Any], other: Collection[str]) -> bool:

@@ -22,7 +22,7 @@ from wmo_distill.pipeline.comparison import roster_of
 from wmo_distill.pipeline.dataset import Dataset, open_dataset, parent_of
 from wmo_distill.pipeline.reading import Limits, Reading
 from wmo_distill.pipeline.roster import Roster
-from wmo_distill.pipeline.summary import Summary
+from wmo_distill.pipeline.summary import UNUSED_NAMED, Summary
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import DATASET, LedgerTotals, Manifest, PartInfo
 from wmo_distill.sources.finding import Found, discover
@@ -78,7 +78,7 @@ def build_with(
     check_out(out, DATASET, fresh=fresh)
     placed = None if options.cells is None else load_cells(options.cells, places)
     with nullcontext() if dry_run else writing(out, DATASET, fresh=fresh) as parts:
-        dataset = open_dataset(out, options.recorded(), fresh=fresh)
+        dataset = open_dataset(out, options)
         before = dataset.manifest
         found = discover(places, None if before is None else parent_of(before, places))
         roster = roster_of(
@@ -157,6 +157,7 @@ class _Run:
     def _summary(self, totals: LedgerTotals, parts: Sequence[PartInfo], **more: object) -> Summary:
         rows = self.roster.rows.values()
         names = {row.trial_name for row in rows if row.trial_name is not None}
+        unused = self._unused_sinks(names)
         states = [row.state for row in rows]
         states += [pending.work.state for pending in self.roster.pending.values()]
         read = [self.roster.rows[path].state for path in self.roster.calls_found]
@@ -168,19 +169,21 @@ class _Run:
             "bytes_read": sum(state.bytes for state in read),
             "kept_removed": len(self.roster.gone),
             "slow_reads": self.slow_reads,
-            "unused_sinks": self._unused_sinks(names),
+            "unused_sinks": len(unused),
+            "unused_sink_files": unused[:UNUSED_NAMED],
             "unread": len(self.found.unlisted) + len(self.roster.faults),
             "unlisted": list(self.found.unlisted),
             "errors": {**self.found.unlisted, **self.roster.faults, **self.errors},
         }
         return Summary.model_validate({**totals.model_dump(), **account, **more})
 
-    def _unused_sinks(self, names: set[str]) -> int:
+    def _unused_sinks(self, names: set[str]) -> list[str]:
+        sinks = self.options.sinks
         try:
-            return 0 if self.options.sinks is None else unused_sinks(self.options.sinks, names)
-        except ReadFault as fault:  # the dataset is in place, and does not need this number
-            self.errors[path_text(str(self.options.sinks))] = str(fault)
-            return 0
+            return [] if sinks is None else list(unused_sinks(sinks, names))
+        except ReadFault as fault:  # the dataset is in place, and does not need these names
+            self.errors[path_text(str(sinks))] = str(fault)
+            return []
 
 
 def _sinks(sinks: Path | None) -> Path | None:

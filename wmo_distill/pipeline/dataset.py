@@ -4,11 +4,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from wmo_distill.disk import asked, is_there
 from wmo_distill.errors import UsageError
-from wmo_distill.files import path_text
+from wmo_distill.files import path_text, text_path
 from wmo_distill.options import BuildOptions
 from wmo_distill.outputs.manifest import MANIFEST
 from wmo_distill.shards.ledger import LedgerRow, read_ledger
@@ -26,12 +25,16 @@ class Dataset:
     rows: Mapping[str, LedgerRow] = field(default_factory=dict)
 
 
-def open_dataset(out: Path, options: Mapping[str, Any], *, fresh: bool) -> Dataset:
+def open_dataset(out: Path, options: BuildOptions) -> Dataset:
     """The dataset to go on with; UsageError where it is damaged or had other options."""
-    if fresh or not is_there(out / MANIFEST):
+    if options.fresh or not is_there(out / MANIFEST):
         return Dataset()
     manifest = read_manifest(out)
-    _check_options(out, manifest.options, options)
+    before = {name: value for name, value in manifest.options.items() if name != CELLS_OPTION}
+    if other := options.difference(before):
+        raise UsageError(
+            f"{out / MANIFEST}: {other}; give the same, or build all anew with --fresh"
+        )
     _check_parts(out, manifest)
     rows = read_ledger(out, manifest.ledger, _cells_before(out, manifest))
     named = {part.file for part in manifest.parts}
@@ -53,18 +56,7 @@ def parent_of(manifest: Manifest, places: list[Path]) -> Path:
         for above in (absolute, *absolute.parents):
             if path_text(above) == manifest.parent:
                 return above
-    return Path(manifest.parent)
-
-
-def _check_options(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    for name in sorted(before.keys() | now.keys()):
-        if name != CELLS_OPTION and before.get(name) != now.get(name):
-            flag = BuildOptions.flag(name) if name in BuildOptions.model_fields else name
-            raise UsageError(
-                f"{out / MANIFEST}: {flag}: expected {_told(name, before.get(name))} as in "
-                f"the builds before, found {_told(name, now.get(name))}; give the same, or build "
-                "all anew with --fresh"
-            )
+    return text_path(manifest.parent)
 
 
 def _cells_before(out: Path, manifest: Manifest) -> Mapping[str, str]:
@@ -75,13 +67,6 @@ def _cells_before(out: Path, manifest: Manifest) -> Mapping[str, str]:
         f"{out / MANIFEST}: options.{CELLS_OPTION}: expected digests by path, "
         f"found {cells!r:.80}; restore the file, or build again with --fresh"
     )
-
-
-def _told(name: str, value: Any) -> str:
-    unset = BuildOptions().recorded().get(name)
-    if value == unset and (isinstance(value, bool) or not value):
-        return "it not given"
-    return "it given" if isinstance(value, bool) else repr(value)
 
 
 def _check_parts(out: Path, manifest: Manifest) -> None:

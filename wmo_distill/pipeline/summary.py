@@ -4,6 +4,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.shards.manifest import Tokens
 
+UNUSED_NAMED = 20
+
 
 class Summary(BaseModel):
     """`found` to `bytes_out` speak of the dataset as it is now, the rest of this run."""
@@ -37,6 +39,8 @@ class Summary(BaseModel):
     """Sink files of no found trial."""
     unread: int = 0
     """Trials, and directories, that could not be read: they keep their rows, to be read again."""
+    unused_sink_files: list[str] = Field(default_factory=list)
+    """The first of them, relative to the directory of sinks."""
     unlisted: list[str] = Field(default_factory=list)
     """Directories that were not seen whole, relative to the parent."""
     errors: dict[str, str] = Field(default_factory=dict)

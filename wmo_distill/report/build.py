@@ -28,7 +28,7 @@ def _sums(s: Summary) -> list[Row]:
         (
             "tokens",
             f"{s.tokens.total:,} = {s.tokens.input:,} fed in + {s.tokens.output:,} sampled; "
-            f"{s.tokens.subagent:,} more of subagents",
+            f"{s.tokens.subagent:,} more in other chats",
         ),
         ("endings", counts(s.stop_reasons)),
         (

@@ -34,7 +34,7 @@ def render_rollout_stats(stats: RolloutStats, *, most: int = 20) -> str:
                 ("output (sampled)", tokens.output),
                 ("total", tokens.total),
                 ("prompt (uncached prefill)", tokens.prompt),
-                ("subagent", tokens.subagent),
+                ("total of other chats", tokens.subagent),
                 ("expansion", "-" if tokens.expansion is None else f"{tokens.expansion:.2f}"),
             ],
         ),

@@ -82,7 +82,7 @@ class TokenTotals(BaseModel):
     prompt: int
     """Tokens of all prompts, what they repeat included."""
     subagent: int
-    """Tokens of the other chats."""
+    """Tokens of the other chats, those of summarizers and of subagents."""
     expansion: float | None
     """Tokens of all fragments / tokens of each record's longest fragment."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from wmo_distill.disk import asked
-from wmo_distill.files import FilesState, TrialFiles, sum_of
+from wmo_distill.files import FilesState, TrialFiles, path_text, sum_of
 from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.sink import sink_path
 
@@ -20,17 +20,17 @@ def trial_state(found: FoundTrial, sinks: Path | None = None) -> FilesState:
     return sum_of(file for file in _files(found, sinks) if stat.S_ISREG(file.st_mode))
 
 
-def unused_sinks(sinks: Path, trial_names: set[str]) -> int:
-    """How many sink files belong to no trial of these names."""
+def unused_sinks(sinks: Path, trial_names: set[str]) -> Iterator[str]:
+    """The sink files that belong to no trial of these names, relative to `sinks`, in order."""
     files = TrialFiles(sinks)
-    unused = 0
     for name in files.names():
         if name.endswith(".jsonl") and files.stat(name) is not None:
-            unused += name.removesuffix(".jsonl") not in trial_names
+            if name.removesuffix(".jsonl") not in trial_names:
+                yield path_text(name)
         elif name not in trial_names:
-            steps = [step for step in files.names(name) if step.endswith(".jsonl")]
-            unused += sum(files.stat(f"{name}/{step}") is not None for step in steps)
-    return unused
+            for step in files.names(name):
+                if step.endswith(".jsonl") and files.stat(f"{name}/{step}") is not None:
+                    yield path_text(f"{name}/{step}")
 
 
 def _files(found: FoundTrial, sinks: Path | None) -> Iterator[os.stat_result]:
