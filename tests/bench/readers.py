@@ -59,7 +59,7 @@ def reference_steps() -> tuple[Reader, Callable[[Any], Any]]:
     )
 
     class Unlimited:
-        """Stands for its configuration: every limit is out of reach."""
+        """Takes the place of its configuration: every limit is out of reach."""
 
         def __getattr__(self, name: str) -> Any:
             return 10**9 if "tokens" in name or "budget" in name else Unlimited()

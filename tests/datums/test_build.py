@@ -1,4 +1,4 @@
-"""Datums: agreement with the reference's builder, and the laws of ours."""
+"""Datums: agreement with the reference's builder, and the invariants of ours."""
 
 import json
 import re
@@ -146,7 +146,7 @@ def check(record: TrialRecord, datums: list[TrainDatum], stats: DatumStats) -> N
 
 
 @given(records(), st.booleans())
-def test_laws(record: TrialRecord, reopen: bool) -> None:
+def test_invariants(record: TrialRecord, reopen: bool) -> None:
     datums, stats = build_datums([record], reopen=reopen)
     check(record, datums, stats)
     for datum in datums:
@@ -246,7 +246,7 @@ def test_why_it_broke(
     assert stats.breaks == {cause: 1}
 
 
-def test_the_same_text_in_other_ids_is_told_by_its_text() -> None:
+def test_the_same_text_in_other_ids_is_recognised_by_its_text() -> None:
     texts = {10: "ab", 11: "c", 20: "a", 21: "bc", 1: "", 5: "x", 6: "!"}
     record = TrialRecord(
         spans=(

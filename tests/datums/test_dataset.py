@@ -181,7 +181,7 @@ def plainly(record: TrialRecord, rules: DatumOptions) -> tuple[list[tuple[Any, .
     return datums, lost
 
 
-def test_what_is_no_datum_directory_is_told(dataset: Path, tmp_path: Path) -> None:
+def test_what_is_no_datum_directory_is_reported(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected the manifest of datums"):
         read_datum_manifest(dataset)
     with pytest.raises(UsageError, match="found: No such file"):

@@ -22,7 +22,7 @@ LAYERS, K = 2, 3
 
 
 def routes(ids: list[int], call: int) -> np.ndarray[Any, Any]:
-    """Told apart by token and position; recomputed a little differently by each call."""
+    """Distinguished by token and position; recomputed a little differently by each call."""
     rows = [
         [[(token * 7 + at * 3 + layer + k) % 250 for k in range(K)] for layer in range(LAYERS)]
         for at, token in enumerate(ids[:-1])

@@ -221,7 +221,7 @@ def key_missing(result: Change) -> None:
 
 
 def timed_out_and_graded(result: Change) -> None:
-    """The agent's own timeout: the grade stands."""
+    """The agent's own timeout: the grade counts."""
     result["step_results"][2]["exception_info"] = {
         "exception_type": "AgentTimeoutError",
         "exception_message": "",

@@ -152,7 +152,7 @@ def test_nothing_to_train_is_a_dataset(dataset: Path, tmp_path: Path) -> None:
     assert table.schema.equals(DATUM_SCHEMA)
 
 
-def test_what_is_wrong_is_told_before_work(dataset: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_before_work(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="manifest"):
         build_datum_shards(tmp_path, tmp_path / "d")
     (tmp_path / "other").mkdir()

@@ -1,4 +1,4 @@
-"""Advantages and top-k targets from a teacher, against the reference's answers and by law."""
+"""Advantages and top-k targets from a teacher, against the reference's answers and by rule."""
 
 import json
 import math
@@ -153,7 +153,7 @@ def test_parts_add_up() -> None:
     rewarded = simple([0, 1, 1], advantages=np.array([0.0, 2.0, 2.0]))
     (got,), _ = attach_advantages([rewarded], [[None, -3.0, -1.0]], beta=0.5, discount=0.1)
     assert got.advantages is not None
-    # teacher parts 0.5 * (-2) + 0.1 * 0 and 0.5 * 0, beside 2.0 of the reward
+    # teacher parts 0.5 * (-2) + 0.1 * 0 and 0.5 * 0, next to 2.0 of the reward
     assert got.advantages.tolist() == pytest.approx([0.0, 1.0, 2.0])
 
 

@@ -1,4 +1,4 @@
-"""`verify_datums` finds nothing in what was written, and each law where it is broken."""
+"""`verify_datums` finds nothing in what was written, and each invariant where it is broken."""
 
 import json
 from collections.abc import Callable
@@ -123,7 +123,7 @@ def lost(rows: Rows) -> None:
         (lost, "fragments of"),
     ],
 )
-def test_a_broken_law_is_found(
+def test_a_broken_invariant_is_found(
     change: Callable[[Rows], None], expected: str, dataset: Path, tmp_path: Path
 ) -> None:
     datums = tmp_path / "d"

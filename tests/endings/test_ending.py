@@ -1,4 +1,4 @@
-"""Why an episode ended: the laws of the two columns, then the cases that tell them apart."""
+"""Why an episode ended: the rules of the two columns, then the cases that distinguish them."""
 
 import re
 from collections.abc import Sequence
@@ -154,7 +154,7 @@ class TestStopReason:
             ("wcc", {"n_episodes": 9}, "submitted", ("turns_disagree",)),
             ("wcc", {"n_episodes": None}, "submitted", ("episodes_missing",)),
             ("www", {"n_episodes": None}, "unknown", ("episodes_missing",)),
-            # What is missing is told by the issue of the file that is missing.
+            # What is missing is reported by the issue of the file that is missing.
             (None, {"n_episodes": 3}, "unknown", ()),
             (None, {"n_episodes": 3, "cap": 3}, "max_turns", ()),
             ("wcc", {"readable": False}, "submitted", ()),

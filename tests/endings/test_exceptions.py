@@ -27,7 +27,7 @@ def test_a_module_before_the_name_changes_nothing(module: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "valid"),
     [
-        # As Harbor 0.26 wrote them beside these exceptions.
+        # As Harbor 0.26 wrote them next to these exceptions.
         ("AgentTimeoutError", True),
         ("ContextLengthExceededError", True),
         ("AttributeError", True),
@@ -47,7 +47,7 @@ def test_a_module_before_the_name_changes_nothing(module: str) -> None:
         ("", True),
     ],
 )
-def test_whether_a_reward_beside_it_counts(kind: str, valid: bool) -> None:
+def test_whether_a_reward_next_to_it_counts(kind: str, valid: bool) -> None:
     assert has_valid_reward(kind) is valid
 
 

@@ -28,7 +28,7 @@ def test_verdicts_are_those_of_harbor(parser: str) -> None:
 
 @given(complete=st.booleans(), keystrokes=TEXT | QUOTED, before=st.text("ab \n`", max_size=9))
 def test_json_says_it_itself(complete: bool, keystrokes: str, before: str) -> None:
-    """Whatever a command types, and whatever prose stands around."""
+    """Whatever a command types, and whatever prose is around."""
     reply = {
         "analysis": keystrokes,
         "plan": "p",

@@ -341,7 +341,7 @@ def test_a_wrong_declaration(item: str) -> None:
     assert "found" in str(raised.value)
 
 
-def test_an_unknown_name_is_told_the_names() -> None:
+def test_an_unknown_name_is_answered_with_the_names() -> None:
     with pytest.raises(UsageError) as raised:
         parse_declare(["tempo=1"])
     assert all(name in str(raised.value) for name in COLUMNS)

@@ -116,7 +116,7 @@ def test_where_providers_put_the_word(recorded: Any, stop: Any, want: str | None
 
 
 def test_an_extra_s_stop_reason_reaches_the_export(tmp_path: Path) -> None:
-    """Harbor's own files hold what the provider sent beside the tokens, a list a chat."""
+    """Harbor's own files hold what the provider sent next to the tokens, a list a chat."""
     shutil.copytree(FAULTS / "finish-reason-length/jobs", tmp_path / "jobs")
     for name, words in (("t__l1", [None, None, "max_tokens"]), ("t__l2", [None, 7])):
         file = tmp_path / f"jobs/j/{name}/result.json"

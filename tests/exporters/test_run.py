@@ -75,7 +75,7 @@ def test_files_are_bounded(datums: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert rows(tmp_path / "a", whole) == rows(tmp_path / "b", cut)
 
 
-def test_what_cannot_be_is_told_before_work(datums: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_is_reported_before_work(datums: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--to: expected one of .*found 'x'"):
         export_datums(datums, tmp_path / "x", "x")
     with pytest.raises(UsageError, match="expected the manifest of datums"):

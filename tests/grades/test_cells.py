@@ -195,7 +195,7 @@ def test_relative_paths_are_never_taken_under_the_working_directory(
     assert (only.root, only.name) == (None, "c__t3")
 
 
-def test_relative_paths_are_taken_under_path_then_beside_the_file(jobs: Path) -> None:
+def test_relative_paths_are_taken_under_path_then_next_to_the_file(jobs: Path) -> None:
     (under,) = load(jobs, cell(artifact_dir="a__t1"))
     (beside,) = load(jobs, cell(artifact_dir="jobs/a__t1"))
     (absolute,) = load(jobs, cell(artifact_dir=str(jobs / "a__t1")))

@@ -201,7 +201,7 @@ LEFT_OVER = RewardFiles((reward_file({"reward": 0.7333}, whole=False),))
 CANCELLED = {"exception_type": "CancelledError"}
 
 
-def test_a_file_stands_in_only_where_the_caller_asks() -> None:
+def test_a_file_is_used_only_where_the_caller_asks() -> None:
     got = graded(None, reward_files=LEFT_OVER, exceptions=[CANCELLED])
     assert (got.reward, got.rewards) == (None, {})
     assert got.issues == (Issue.REWARDS_MISSING, Issue.REWARD_FILE_DISAGREES)

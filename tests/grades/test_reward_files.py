@@ -83,7 +83,7 @@ def test_of_duplicate_keys_the_last_wins(tmp_path: Path) -> None:
     assert read(tmp_path, json=b'{"reward": 0, "reward": 1}').rewards == {"reward": 1}
 
 
-def test_json_is_preferred_and_text_stands_in(tmp_path: Path) -> None:
+def test_json_is_preferred_and_text_is_used_without_it(tmp_path: Path) -> None:
     assert read(tmp_path, txt=b"0", json=b'{"reward": 1}').rewards == {"reward": 1}
     got = read(tmp_path, txt=b"0", json=b'{"reward":')
     assert got.rewards == {"reward": 0.0}

@@ -81,7 +81,7 @@ def test_a_crash_at_any_step(
             except CrashError:
                 crashed = True
         if (out / MANIFEST).exists():
-            # A reader finds all that the manifest names; only other files may lie around.
+            # A reader finds all that the manifest names; only other files may be left.
             others = [fault for fault in VERIFY[name](out) if "only parts that" not in str(fault)]
             assert others == [], done
         else:

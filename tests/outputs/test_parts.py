@@ -47,10 +47,10 @@ def test_one_writer_at_a_time(source: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     WORKS[name](source, out)
     before = names(out)
-    with writer_lock(out), pytest.raises(UsageError, match="no other run") as told:
+    with writer_lock(out), pytest.raises(UsageError, match="no other run") as reported:
         WORKS[name](source, out)
-    assert str(out) in str(told.value)
-    assert told.value.exit_code == 2
+    assert str(out) in str(reported.value)
+    assert reported.value.exit_code == 2
     assert names(out) == before
     WORKS[name](source, out)
 
@@ -64,9 +64,9 @@ def test_what_cannot_be_removed_after_the_commit(
     old = set(sealed.read(out)["summary"]["parts" if name == "datums" else "files"])
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", failing(os.unlink, out))
-        with pytest.raises(DistillError, match="holds what was committed") as told:
+        with pytest.raises(DistillError, match="holds what was committed") as reported:
             WORKS[name](source, out)
-    assert "left as it was" not in str(told.value)
+    assert "left as it was" not in str(reported.value)
     new = {part["file"] for part in sealed.read(out)["parts"]}
     assert not new & old
     assert names(out) == old | new | {MANIFEST}
@@ -154,7 +154,7 @@ def test_what_no_manifest_names_is_removed(
     assert [fault.file for fault in VERIFY[name](out)] == [mine]
 
 
-def told(name: str, out: Path) -> list[str]:
+def reported(name: str, out: Path) -> list[str]:
     """What `verify` reports, be it that there is no manifest to verify against."""
     try:
         return [str(fault) for fault in VERIFY[name](out)]
@@ -174,7 +174,7 @@ def test_any_flipped_bit_is_found(
         whole = (out / file).read_bytes()
         for at in range(0, len(whole), 1 + len(whole) // 40):
             (out / file).write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-            assert any(text.startswith(f"{file}: ") for text in told(name, out)), at
+            assert any(text.startswith(f"{file}: ") for text in reported(name, out)), at
         (out / file).write_bytes(whole)
     assert VERIFY[name](out) == []
 

@@ -1,4 +1,4 @@
-"""Modules beside the tests are imported by name, also by worker processes."""
+"""Modules next to the tests are imported by name, also by worker processes."""
 
 import sys
 from pathlib import Path

@@ -28,7 +28,7 @@ def rows(out: Path, *columns: str) -> list[Any]:
 
 
 def balanced(out: Path, summary: Summary) -> None:
-    """Every law that a dataset must obey."""
+    """Every invariant that a dataset must obey."""
     assert verify(out) == []
     assert summary.found == summary.written + sum(summary.skipped.values())
     assert summary.calls_found == summary.calls + sum(summary.calls_dropped.values())

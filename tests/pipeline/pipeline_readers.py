@@ -62,7 +62,7 @@ def counted(read: list[str]) -> Callable[..., ReadTrial]:
 
 
 def waiting(found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] = ()) -> ReadTrial:
-    """At t4 leaves a sign beside the trial, and does not come to an end."""
+    """At t4 leaves a sign next to the trial, and does not come to an end."""
     if found.root.name == "t4":
         (found.root.parent / "waiting").touch()
         time.sleep(600)

@@ -1,4 +1,4 @@
-"""A directory of jobs that changes between builds, and the builds of it, for laws of later runs.
+"""A directory of jobs that changes between builds, and the builds of it, for later runs.
 
 Whatever is written gets a time of its own, as on a file system whose clock is fine enough: a
 change that leaves size and time as they were is one that no build can see.
@@ -142,7 +142,7 @@ def reader(found: FoundTrial, options: BuildOptions, cells: Sequence[ScoreCell] 
 
 @dataclass
 class World:
-    """The jobs in a directory, and the dataset in `out` beside them."""
+    """The jobs in a directory, and the dataset in `out` next to them."""
 
     place: Path
     sinks: bool = False
@@ -248,7 +248,7 @@ class World:
         os.utime(file, (self.clock, self.clock))
 
     def _cells(self, run: Run, paths: Sequence[Path]) -> Path | None:
-        """A file of the cells that lie below the PATHs; of those not there, each name once."""
+        """A file of the cells that are below the PATHs; of those not there, each name once."""
         if run.cells is None:
             return None
         cells = []
@@ -265,7 +265,7 @@ class World:
             cells.append({**cell, "artifact_dir": str(root)})
         return put(self.place / "cells.json", cells)
 
-    def told(self, out: str) -> dict[str, Any]:
+    def reported(self, out: str) -> dict[str, Any]:
         """What the ledger says of each trial, where no part is named."""
         return {
             path: tuple(value for name, value in row.items() if name != "part")

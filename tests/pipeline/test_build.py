@@ -1,4 +1,4 @@
-"""Laws of one build: everything is accounted for, and the bytes depend on the trials alone."""
+"""Rules of one build: everything is accounted for, and the bytes depend on the trials alone."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.trial import read_found
 
-# laws
+# invariants
 
 
 def test_the_same_bytes_whatever_the_workers_and_the_place(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Laws of builds that are broken off: the dataset is the old one or the new one, and goes on."""
+"""Rules of builds that are broken off: the dataset is the old one or the new one, and goes on."""
 
 import os
 import shutil
@@ -194,7 +194,7 @@ def test_a_part_that_cannot_be_read_back(tmp_path: Path) -> None:
     assert rows(out, "trial_name") == ["t2"]
 
 
-def test_a_directory_that_cannot_be_written_to_is_told_before_work(
+def test_a_directory_that_cannot_be_written_to_is_reported_before_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, out = make_job(tmp_path / "job", "t1"), tmp_path / "out"

@@ -21,7 +21,7 @@ def paths(*roots: Path) -> list[str]:
     return [trial.path for trial in discover(roots).trials]
 
 
-# laws
+# invariants
 
 
 def test_order_and_spelling_of_paths_do_not_matter(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_odd_files_are_harmless(tmp_path: Path) -> None:
     assert paths(root) == ["root/both", "root/directory", "root/fifo"]
 
 
-def test_a_directory_that_cannot_be_listed_is_told(
+def test_a_directory_that_cannot_be_listed_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_trial(tmp_path / "root" / "t1")
@@ -303,7 +303,7 @@ def test_a_path_outside_the_parent_is_named_before_any_search(tmp_path: Path) ->
     assert str(told.value).startswith(f"{tmp_path / 'b'}: expected a PATH below {tmp_path / 'a'}")
 
 
-def test_an_identity_that_stands_last_is_found_too(tmp_path: Path) -> None:
+def test_an_identity_that_is_last_is_found_too(tmp_path: Path) -> None:
     value = {"padding": "x" * HEAD_BYTES, **result("t1", id="late")}
     put(tmp_path / "dir" / "result.json", value)
     put(tmp_path / "job" / "result.json", {"stats": "x" * HEAD_BYTES, "n_total_trials": 1})

@@ -1,4 +1,4 @@
-"""Laws of the engines: outcomes in order, the same from each, and a death costs one item."""
+"""Rules of the engines: outcomes in order, the same from each, and a death costs one item."""
 
 import os
 import signal
@@ -60,7 +60,7 @@ def test_prints_do_not_fall_among_the_answers() -> None:
     assert list(Workers(1).map(noisy, [1, 2])) == [Done(1), Done(2)]
 
 
-def test_an_error_that_cannot_be_pickled_is_told() -> None:
+def test_an_error_that_cannot_be_pickled_is_reported() -> None:
     (outcome,) = Workers(1).map(raise_unpicklable, [1])
     assert isinstance(outcome, Failed)
     assert "two arguments" in str(outcome.error)

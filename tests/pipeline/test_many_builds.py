@@ -42,7 +42,7 @@ def builds_equal_one(world: World, history: list[Run], cells: Cells | None = Non
     summary, once = world.run(last), world.run(last, "once")
     assert isinstance(summary, Summary)
     assert isinstance(once, Summary)
-    assert world.told("out") == world.told("once")
+    assert world.reported("out") == world.reported("once")
     assert summary.model_dump(include=SAME) == once.model_dump(include=SAME)
     if any(isinstance(edit, JobConfig) for run in history for edit in run.edits):
         assert world.rows("out", without=OF_JOBS) == world.rows("once", without=OF_JOBS)

@@ -1,4 +1,4 @@
-"""Laws of the pure decisions: one row an id, and parts cut by paths and bytes alone."""
+"""Rules of the pure decisions: one row an id, and parts cut by paths and bytes alone."""
 
 from pathlib import Path
 

@@ -114,7 +114,7 @@ def test_a_damaged_dataset_is_an_error_and_fresh_builds_it_anew(tmp_path: Path) 
         (("parts",), [], "parts: List should have at least 1 item"),
     ],
 )
-def test_a_manifest_that_does_not_fit_is_told(
+def test_a_manifest_that_does_not_fit_is_reported(
     tmp_path: Path, where: tuple[str, ...], value: Any, message: str
 ) -> None:
     make_job(tmp_path / "jobs/a", "t1")

@@ -1,4 +1,4 @@
-"""Laws of later runs: many builds give the rows of one, and touch nothing that did not change."""
+"""Rules of later runs: many builds give the rows of one, and touch nothing that did not change."""
 
 import json
 import os

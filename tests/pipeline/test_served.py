@@ -80,7 +80,7 @@ def test_without_the_database_each_attempt_counts(data: Path, tmp_path: Path) ->
     assert scan(tmp_path / "out").collect().height == 3
 
 
-def test_no_file_is_made_beside_the_database(data: Path) -> None:
+def test_no_file_is_made_next_to_the_database(data: Path) -> None:
     database(data, (SECOND, FIRST), wal=True).close()
     before = sorted(file.name for file in data.iterdir())
     assert read_retries(data) == {SECOND: FIRST}
@@ -88,7 +88,7 @@ def test_no_file_is_made_beside_the_database(data: Path) -> None:
 
 
 def test_a_server_that_runs(data: Path) -> None:
-    """Its newest rows are in the log beside the database."""
+    """Its newest rows are in the log next to the database."""
     with closing(database(data, (SECOND, FIRST), wal=True)):
         assert (data / "harbor.sqlite3-wal").stat().st_size
         assert read_retries(data) == {SECOND: FIRST}
@@ -118,5 +118,5 @@ def test_a_damaged_database_is_none(tmp_path: Path, content: bytes) -> None:
         ("t__1", None),
     ],
 )
-def test_the_layout_is_told_by_its_path(path: str, known: str | None) -> None:
+def test_the_layout_is_recognised_by_its_path(path: str, known: str | None) -> None:
     assert rollout_id(Path("/") / path) == known

@@ -1,6 +1,6 @@
 """The parts of docs that are made from the code; `make docs` writes them, a test holds them to it.
 
-A part stands between two lines of comment: `<!-- generated: NAME -->` and `<!-- end -->`.
+A part is between two lines of comment: `<!-- generated: NAME -->` and `<!-- end -->`.
 """
 
 import ast

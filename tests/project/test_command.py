@@ -296,7 +296,7 @@ def test_every_option_of_the_contract_is_there(run: Run) -> None:
         assert option in shown
 
 
-def test_what_is_lost_is_told_even_when_quiet(run: Run, tmp_path: Path) -> None:
+def test_what_is_lost_is_reported_even_when_quiet(run: Run, tmp_path: Path) -> None:
     jobs = tmp_path / "jobs"
     for name in ("01-solved", "03-max-turns"):
         shutil.copytree(TRIALS / name, jobs / name)

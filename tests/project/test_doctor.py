@@ -153,7 +153,7 @@ def test_settings_that_are_missing_are_named(trial: Path) -> None:
     }
 
 
-def test_a_temperature_not_sent_and_one_unknown_are_told_apart(trial: Path) -> None:
+def test_a_temperature_not_sent_and_one_unknown_are_distinguished(trial: Path) -> None:
     setting(trial, temperature=None)
     other = Path(shutil.copytree(trial, trial.parent / "other"))
     without_temperature(trial)
@@ -191,7 +191,7 @@ def test_the_sample_alone_is_read(
     assert found.shard_bytes is not None
 
 
-def test_damage_is_told_and_raises_nothing(tmp_path: Path) -> None:
+def test_damage_is_reported_and_raises_nothing(tmp_path: Path) -> None:
     for name, text in {"empty": "", "list": "[]", "deep": "[" * 100_000}.items():
         directory = tmp_path / name / "agent"
         directory.mkdir(parents=True)
@@ -263,7 +263,7 @@ def test_a_directory_without_trials(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [2, 0, "1", 1.0, True, None, [1]])
 @pytest.mark.parametrize("where", ["result", "config"])
-def test_another_schema_version_is_told(trial: Path, where: str, version: Any) -> None:
+def test_another_schema_version_is_reported(trial: Path, where: str, version: Any) -> None:
     result = json.loads((trial / "result.json").read_text())
     (result if where == "result" else result["config"])["schema_version"] = version
     (trial / "result.json").write_text(json.dumps(result))

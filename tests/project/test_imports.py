@@ -1,4 +1,4 @@
-"""Imports point one way: a module uses only what stands above its own line here."""
+"""Imports point one way: a module uses only what is above its own line here."""
 
 import ast
 import graphlib

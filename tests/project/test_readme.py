@@ -1,6 +1,6 @@
 """README and docs are true: their examples run, and their tables are those of the code.
 
-`[...]` in an example stands for lines that are left out.
+`[...]` in an example is in place of lines that are left out.
 """
 
 import os

@@ -83,7 +83,7 @@ class LanguageModel:
         n: int,
         rng: np.random.Generator,
         *,
-        mode: Literal["raw", "processed", "heated"] = "raw",
+        mode: Literal["raw", "processed", "tempered"] = "raw",
         repetition: float = 1.0,
         presence: float = 0.0,
         frequency: float = 0.0,
@@ -91,7 +91,7 @@ class LanguageModel:
     ) -> Sampled:
         """n tokens after a prompt; `mode` is which log-probabilities are reported.
 
-        Raw: of the model; heated: after penalties and temperature; processed: after filters too.
+        Raw: of the model; tempered: after penalties and temperature; processed: after filters too.
         """
         state = np.zeros(self.width)
         for token in prompt:
@@ -106,9 +106,10 @@ class LanguageModel:
                 **filters,
             )
             token = int(rng.choice(self.vocabulary, p=np.exp(drawn)))
-            heated = log_softmax(raw / filters.get("temperature", 1.0))
+            tempered = log_softmax(raw / filters.get("temperature", 1.0))
             ids.append(token)
-            logprobs.append(float({"raw": raw, "heated": heated, "processed": drawn}[mode][token]))
+            values = {"raw": raw, "tempered": tempered, "processed": drawn}[mode]
+            logprobs.append(float(values[token]))
             state = self._step(state, token)
         return Sampled(ids, logprobs)
 

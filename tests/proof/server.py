@@ -1,4 +1,4 @@
-"""The model behind a real HTTP server on loopback, which can be told to misbehave."""
+"""The model behind a real HTTP server on loopback, which can be made to misbehave."""
 
 import json
 import math

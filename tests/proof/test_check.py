@@ -29,7 +29,7 @@ def test_a_planted_fault_is_named(tmp_path: Path, name: str) -> None:
     verdict, make = PLANTED[name]
     report = check_logprobs(datums(tmp_path, make(0)), Direct(STUDENT), concurrency=1)
     assert report.verdict is verdict, report
-    assert report.verdict is not Verdict.UNTOLD or report.clues
+    assert report.verdict is not Verdict.UNEXPLAINED or report.clues
     if "temperature" in name:
         assert report.fitted is not None
         assert float(report.fitted.split()[1].rstrip(",")) == pytest.approx(0.7, abs=0.06)
@@ -119,7 +119,7 @@ def test_a_few_tokens_name_no_fault_in_particular(tmp_path: Path, tokens: int) -
     clean = datums(tmp_path / "clean", sampled(0, 1, turns=1, tokens=tokens))
     assert check_logprobs(clean, Direct(STUDENT)).verdict is Verdict.AGREES
     report = check_logprobs(clean, Direct(LanguageModel(seed=77)))
-    assert report.verdict in (Verdict.UNTOLD, Verdict.AGREES)
+    assert report.verdict in (Verdict.UNEXPLAINED, Verdict.AGREES)
 
 
 def test_noise_of_another_precision_is_no_fault(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_more_candidates_are_asked_for(tmp_path: Path) -> None:
     assert report.fitted == "temperature 0.7"
     assert report.top_k > 20
     refusing = check_logprobs(place, Direct(flat, most=5), top_k=20)
-    assert refusing.verdict is Verdict.UNTOLD
+    assert refusing.verdict is Verdict.UNEXPLAINED
     assert refusing.top_k == 5
     assert any("too little mass" in one for one in (*refusing.clues, *refusing.cannot_tell))
 
@@ -228,7 +228,7 @@ def test_what_an_echo_cannot_tell_is_said(tmp_path: Path) -> None:
     assert report.verdict is Verdict.AGREES
     assert any("no candidates" in one for one in report.cannot_tell)
     place = datums(tmp_path / "2", sampled(1, 8, temperature=0.7, mode="processed"))
-    assert check_logprobs(place, Direct(STUDENT), top_k=0).verdict is Verdict.UNTOLD
+    assert check_logprobs(place, Direct(STUDENT), top_k=0).verdict is Verdict.UNEXPLAINED
 
 
 def test_stated_penalties_are_not_taken_for_granted(tmp_path: Path) -> None:
@@ -238,12 +238,12 @@ def test_stated_penalties_are_not_taken_for_granted(tmp_path: Path) -> None:
     assert report.verdict is Verdict.AGREES
     assert any("repetition_penalty 1.5" in one for one in report.cannot_tell)
     after = datums(tmp_path / "p", chats, LogprobMode.PROCESSED, **said)
-    assert check_logprobs(after, Direct(STUDENT)).verdict is Verdict.UNTOLD
+    assert check_logprobs(after, Direct(STUDENT)).verdict is Verdict.UNEXPLAINED
 
 
 def test_values_before_filters_as_sglang_reports_them_are_named(tmp_path: Path) -> None:
     how = {"temperature": 0.7, "top_p": 0.9, "top_k": 20}
-    chats = sampled(0, order="sglang", mode="heated", **how)
+    chats = sampled(0, order="sglang", mode="tempered", **how)
     place = datums(tmp_path, chats, LogprobMode.PROCESSED, **how)
     assert check_logprobs(place, Direct(STUDENT)).verdict is Verdict.UNFILTERED
 

@@ -1,7 +1,7 @@
 """From sampling to every trainer's rows: each trained token has the model's own log-probability.
 
 The model's value for a token depends on the whole prefix, so a token, a log-probability or a mask
-that stands one place off, or beside another history, is another number.
+that is one place off, or next to another history, is another number.
 """
 
 import json

@@ -122,10 +122,12 @@ def test_no_wrong_fault_is_named(model: Any, tmp_path: Path, name: str, mode: st
         place = datums(tmp_path / kind, chats, LogprobMode(mode), **said(how))
         return check_logprobs(place, scorer, concurrency=1).verdict
 
-    assert verdict("bos", Forward(model, bos=3)) is Verdict.UNTOLD
+    assert verdict("bos", Forward(model, bos=3)) is Verdict.UNEXPLAINED
     penalised = verdict("penalty", Forward(model), repetition_penalty=1.3)
-    allowed = {Verdict.PENALTY, Verdict.UNTOLD} | ({Verdict.AGREES} if mode == "raw" else set())
+    allowed = {Verdict.PENALTY, Verdict.UNEXPLAINED} | (
+        {Verdict.AGREES} if mode == "raw" else set()
+    )
     assert penalised in allowed
     other = 1.3 if how.get("temperature", 1.0) != 1.0 else 0.6
-    heated = {Verdict.TEMPERATURE, Verdict.UNTOLD}
-    assert verdict("temperature", Forward(model), temperature=other) in heated
+    tempered = {Verdict.TEMPERATURE, Verdict.UNEXPLAINED}
+    assert verdict("temperature", Forward(model), temperature=other) in tempered

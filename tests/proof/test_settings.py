@@ -55,7 +55,7 @@ def test_clean_runs_agree(tmp_path: Path, name: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("order", get_args(Order))
-def test_the_order_of_filters_is_told(tmp_path: Path, order: Order) -> None:
+def test_the_order_of_filters_is_found(tmp_path: Path, order: Order) -> None:
     how = SETTINGS["0.7/0.9/20"] | {"order": order}
     chats = sampled(3, 30, mode="processed", **how)
     stated = said(SETTINGS["0.7/0.9/20"])

@@ -97,7 +97,9 @@ def test_requests_and_answers(place: Path) -> None:
         ),
     ],
 )
-def test_wrong_orders_are_told_before_work(place: Path, arguments: list[str], message: str) -> None:
+def test_wrong_orders_are_reported_before_work(
+    place: Path, arguments: list[str], message: str
+) -> None:
     result = run("score", place / "d", "-c", place / "c", *arguments)
     assert isinstance(result.exception, UsageError)
     assert message in str(result.exception)

@@ -109,7 +109,7 @@ def test_an_unknown_teacher_and_half_an_order_are_refused(
     assert not (tmp_path / "d").exists()
 
 
-def test_the_students_rescored_values_stand_beside_the_recorded_ones(
+def test_the_students_rescored_values_stand_next_to_the_recorded_ones(
     shards: Path, cache: ScoreCache, tmp_path: Path
 ) -> None:
     """Without an effect on anything else; a sequence that was not re-scored has none."""

@@ -1,4 +1,4 @@
-"""Datasets that break a law on disk, where records in memory could not."""
+"""Datasets that break an invariant on disk, where records in memory could not."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ from .generated import lawful, write_dataset
 PART = "parts/part-00000.parquet"
 
 
-def told(out: Path) -> str:
+def reported(out: Path) -> str:
     return "\n".join(map(str, verify(out)))
 
 
@@ -35,7 +35,7 @@ def forged(*calls: tuple[int, list[int], list[int]]) -> tuple[TokenSpan, ...]:
 
 
 def rewritten(out: Path, rows: list[TrialRecord]) -> None:
-    """Write rows that break laws: totals are taken only of rows that let themselves be counted."""
+    """Write rows that break invariants: totals are taken only of rows that can be counted."""
     write_dataset(out, [[lawful("0")]])
     with parquet_writer(out / PART) as writer:
         writer.write_table(encode(rows))

@@ -205,7 +205,7 @@ def long_chat(turns: int, step: int, *, extra: str | None = None) -> tuple[Token
 
 
 def lawful(name: str, **changes: Any) -> TrialRecord:
-    """A record that keeps every law, of a trial of that name."""
+    """A record that keeps every invariant, of a trial of that name."""
     spans = changes.pop("spans", long_chat(3, 4, extra='{"a":1}'))
     record = TrialRecord(
         episode_id=name,

@@ -194,7 +194,7 @@ def test_log_probabilities_that_are_not_finite_are_null_on_disk() -> None:
 
 
 def test_ids_are_views_of_the_table() -> None:
-    """Decoding copies no ids: a span's arrays lie in the table's own buffers."""
+    """Decoding copies no ids: a span's arrays are in the table's own buffers."""
     table = encode([TrialRecord(spans=long_chat(4, 50))])
     values = table["spans"].chunk(0).values.field("prompt_suffix").values
     start = values.buffers()[1].address

@@ -1,4 +1,4 @@
-"""The manifest: round trip, and what a reader is told where there is none."""
+"""The manifest: round trip, and what is reported to a reader where there is none."""
 
 import json
 from pathlib import Path
@@ -62,7 +62,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("data", "message"), FAULTS)
-def test_what_a_reader_is_told(tmp_path: Path, data: bytes | None, message: str) -> None:
+def test_what_is_reported_to_a_reader(tmp_path: Path, data: bytes | None, message: str) -> None:
     """Where, what was expected and found, and what to do."""
     if data is not None:
         (tmp_path / "manifest.json").write_bytes(data)
@@ -89,7 +89,7 @@ def test_there_is_always_a_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["/etc/passwd", "../x.parquet", "parts/../../x.parquet", "x"])
-def test_a_part_lies_among_the_parts(tmp_path: Path, file: str) -> None:
+def test_a_part_is_among_the_parts(tmp_path: Path, file: str) -> None:
     write_dataset(tmp_path, [[lawful("a")]])
     value = json.loads((tmp_path / "manifest.json").read_text())
     value["parts"][0]["file"] = file

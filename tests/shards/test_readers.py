@@ -1,6 +1,6 @@
 """Parts are read without our code: pyarrow, polars, DuckDB, `datasets`.
 
-A part that holds only rows without spans lies beside a full one: every reader must give both one
+A part that holds only rows without spans is next to a full one: every reader must give both one
 schema and lose nothing.
 """
 

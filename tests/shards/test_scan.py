@@ -122,7 +122,7 @@ def test_the_steps_of_a_regrade_count_together(tmp_path: Path) -> None:
     assert passed_over(tmp_path) == 1
 
 
-def test_trials_without_an_id_are_told_apart_by_path(tmp_path: Path) -> None:
+def test_trials_without_an_id_are_distinguished_by_path(tmp_path: Path) -> None:
     rows = [
         trial(n, 1, trial_id=None, episode_id=f"path:job/{n}", regrade_of="a") for n in ("b", "c")
     ]

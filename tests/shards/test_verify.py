@@ -16,7 +16,7 @@ from wmo_distill.shards.schema import LEDGER_SCHEMA
 from wmo_distill.shards.verify import verify
 from wmo_distill.shards.writer import parquet_writer
 
-from .damaged import PART, edit_table, rewritten, set_column, told
+from .damaged import PART, edit_table, reported, rewritten, set_column
 from .generated import lawful, write_dataset
 
 
@@ -35,7 +35,7 @@ def test_a_flipped_byte(out: Path) -> None:
     data = bytearray((out / PART).read_bytes())
     data[len(data) // 2] ^= 1
     (out / PART).write_bytes(data)
-    assert f"{PART}: expected SHA-256 " in told(out)
+    assert f"{PART}: expected SHA-256 " in reported(out)
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"no parquet at all"], ids=["none", "cut", "text"])
@@ -58,32 +58,32 @@ def test_a_part_with_bytes_flipped_anywhere(out: Path) -> None:
         damaged = bytearray(data)
         damaged[at] ^= 0xFF
         (out / PART).write_bytes(damaged)
-        assert f"{PART}: expected SHA-256 " in told(out)
+        assert f"{PART}: expected SHA-256 " in reported(out)
 
 
 def test_every_row_twice(out: Path) -> None:
     edit_table(out, lambda table: pa.concat_tables([table, table]))
-    text = told(out)
+    text = reported(out)
     assert f"{PART}, row 2: expected each episode_id once, found a" in text
     assert f"{PART}: expected rows as in the manifest, 2, found 4" in text
     assert "manifest.json: expected dataset_hash" in text
 
 
-def test_a_row_changed_within_the_law(out: Path) -> None:
-    """No law of rows is broken, yet the part is not the one that was written."""
+def test_a_row_changed_within_the_invariants(out: Path) -> None:
+    """No invariant of rows is broken, yet the part is not the one that was written."""
     edit_table(out, set_column("note", ["changed", ""]))
     files = {fault.file for fault in verify(out)}
     assert files == {PART, "manifest.json"}
-    assert f"{PART}: expected row_sum as in the manifest" in told(out)
+    assert f"{PART}: expected row_sum as in the manifest" in reported(out)
 
 
 def test_another_schema(out: Path) -> None:
     with pq.ParquetFile(out / PART) as file:
         table = file.read()
     pq.write_table(table.drop_columns(["note"]), out / PART)
-    assert "expected the columns of schema version 2, found no column note" in told(out)
+    assert "expected the columns of schema version 2, found no column note" in reported(out)
     pq.write_table(table.replace_schema_metadata(None), out / PART)
-    assert "another schema version in its metadata" in told(out)
+    assert "another schema version in its metadata" in reported(out)
 
 
 def test_a_row_group_without_rows(out: Path) -> None:
@@ -92,12 +92,12 @@ def test_a_row_group_without_rows(out: Path) -> None:
     with parquet_writer(out / PART) as writer:
         writer.write_table(table)
         writer.write_table(table.slice(0, 0))
-    assert "no row group without rows" in told(out)
+    assert "no row group without rows" in reported(out)
 
 
 def test_a_file_that_no_manifest_names(out: Path) -> None:
     (out / "parts/part-00009.parquet").write_bytes((out / PART).read_bytes())
-    assert "parts/part-00009.parquet: expected only parts that the manifest names" in told(out)
+    assert "parts/part-00009.parquet: expected only parts that the manifest names" in reported(out)
 
 
 def edit_ledger(out: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
@@ -135,7 +135,7 @@ DUPLICATE = SKIPPED | {"path": "job/d", "reasons": ["duplicate_id"]}
 )
 def test_the_ledger_accounts_for_every_row(out: Path, change: Any, message: str) -> None:
     edit_ledger(out, change)
-    assert message in told(out)
+    assert message in reported(out)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ def test_the_ledger_accounts_for_every_row(out: Path, change: Any, message: str)
 )
 def test_a_duplicate_that_is_none_of_the_faults(out: Path, row: dict[str, Any]) -> None:
     edit_ledger(out, lambda rows: rows.append(rows[0] | DUPLICATE | row))
-    assert "of the duplicate" not in told(out)
+    assert "of the duplicate" not in reported(out)
 
 
 def test_a_ledger_that_is_none(out: Path) -> None:
     (out / "ledger.parquet").write_bytes(b"x")
-    assert "ledger.parquet: expected a readable Parquet file" in told(out)
+    assert "ledger.parquet: expected a readable Parquet file" in reported(out)
     pq.write_table(pa.table({"path": ["a"]}), out / "ledger.parquet")
-    assert "the ledger's columns of schema version 2" in told(out)
+    assert "the ledger's columns of schema version 2" in reported(out)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_options_that_are_none(out: Path) -> None:
         verify(out)
 
 
-def test_a_file_that_is_wrong_throughout_is_told_in_short(
+def test_a_file_that_is_wrong_throughout_is_reported_in_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faults, "FAULTS_A_FILE", 3)
@@ -226,4 +226,4 @@ def test_what_only_the_manifest_says_is_sealed(out: Path, change: dict[str, Any]
 )
 def test_the_ledger_is_the_manifests(out: Path, change: dict[str, Any]) -> None:
     edit_ledger(out, lambda rows: rows[1].update(change))
-    assert "ledger.parquet: expected sha256 as in the manifest" in told(out)
+    assert "ledger.parquet: expected sha256 as in the manifest" in reported(out)

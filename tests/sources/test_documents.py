@@ -307,7 +307,7 @@ def test_harbor_form_is_read_fast(tmp_path: Path) -> None:
 
 
 def test_a_list_may_begin_anywhere_in_the_window(tmp_path: Path) -> None:
-    """What lies at the window's edge makes no document slow."""
+    """What is at the window's edge makes no document slow."""
     entry = {"prompt_token_ids": [[1, 2], [1, 2, 3]], "completion_token_ids": [[3], [4]]}
     entry["logprobs"] = [[-0.5], [-1.5]]
     result = json.dumps({"agent_result": {"rollout_details": [entry]}}, indent=4).encode()

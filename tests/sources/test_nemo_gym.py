@@ -196,7 +196,7 @@ def test_rows_that_come_after_the_capture(bank: Path, tmp_path: Path) -> None:
     assert verify(out) == []
 
 
-def test_a_capture_in_a_directory_beside_its_rows(bank: Path) -> None:
+def test_a_capture_in_a_directory_next_to_its_rows(bank: Path) -> None:
     run = bank / "lost"
     (run / "results").mkdir()
     (run / "rollouts.jsonl").rename(run / "results/rollouts.jsonl")

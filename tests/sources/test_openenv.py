@@ -136,7 +136,7 @@ def test_a_run_of_the_ui(tmp_path: Path) -> None:
     assert (crashed.stop_reason, crashed.reward, crashed.spans) == ("error", None, ())
 
 
-def test_lineages_without_tools_are_told_apart_by_their_tokens(tmp_path: Path) -> None:
+def test_lineages_without_tools_are_distinguished_by_their_tokens(tmp_path: Path) -> None:
     def toolless(document: dict[str, Any]) -> None:
         for sequence in document["sequences"]:
             sequence |= {"role": "agent", "trainable": True}

@@ -131,7 +131,7 @@ def test_a_database_that_cannot_be_read_is_not_a_damaged_one(folder: Path) -> No
         rows(folder)
 
 
-def test_tables_are_told_by_their_columns(folder: Path) -> None:
+def test_tables_are_recognised_by_their_columns(folder: Path) -> None:
     writer(folder, "WAL").close()
     files = TrialFiles(folder)
     assert may_hold(files, NAME, "calls")

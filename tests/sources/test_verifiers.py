@@ -81,7 +81,7 @@ def test_rollout_folders_of_prime_rl_count_a_trace_once(tmp_path: Path) -> None:
     assert any("advantages" in (s.extra or "") for r in alone.values() for s in r.spans)
 
 
-def test_a_resumed_run_beside_what_was_before(tmp_path: Path) -> None:
+def test_a_resumed_run_next_to_what_was_before(tmp_path: Path) -> None:
     for name in ("before-resume", "0.4.0-resume"):
         shutil.copytree(BANK / name / "run", tmp_path / "runs" / name)
     records = built(tmp_path / "runs", tmp_path / "out")

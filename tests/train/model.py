@@ -58,7 +58,7 @@ class Transformer(nn.Module):
         self.size = size
         self.token = nn.Embedding(size.vocabulary, size.width)
         self.position = nn.Embedding(size.context, size.width)
-        # What a token is counts for more than where it stands.
+        # What a token is counts for more than where it is.
         nn.init.normal_(self.position.weight, std=0.1)
         self.blocks = nn.Sequential(*(Block(size) for _ in range(size.layers)))
         self.head = nn.Sequential(nn.LayerNorm(size.width), nn.Linear(size.width, size.vocabulary))

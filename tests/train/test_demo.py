@@ -32,7 +32,7 @@ def test_kl_falls_over_two_rounds(tmp_path: Path) -> None:
     assert all(one.datums > one.trials == 64 for one in rounds)
 
 
-def test_data_that_was_not_sampled_is_told(tmp_path: Path) -> None:
+def test_data_that_was_not_sampled_is_reported(tmp_path: Path) -> None:
     student = Transformer(Size(vocabulary=VOCABULARY), seed=0)
     draws = torch.Generator().manual_seed(0)
 

@@ -1,6 +1,6 @@
 """A toy environment of counting, and episodes played in it.
 
-The agent is told UP or DOWN, then shown screens of numbers; to each it says the numbers that
+The agent is given UP or DOWN, then shown screens of numbers; to each it says the numbers that
 follow the last one shown, up to the next multiple of eight, and END. UP after 13: 14 15 16 END.
 """
 

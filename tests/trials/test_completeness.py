@@ -34,7 +34,7 @@ def read(root: Path, sinks: Path | None = None) -> TrialRecord:
     return trial.records[0]
 
 
-def told(record: TrialRecord) -> dict[Issue, int]:
+def reported(record: TrialRecord) -> dict[Issue, int]:
     return dict(Counter(issue for issue in record.issues if issue in CODES))
 
 
@@ -64,7 +64,7 @@ class TestSink:
     def test_the_calls_after_the_end(self, late: Path) -> None:
         record = read(late / "jobs/j/t__late", late / "sinks")
         assert record.completeness is Completeness.INCOMPLETE
-        assert told(record) == {Issue.CALLS_BEYOND_TURNS: 2, Issue.CALL_AFTER_END: 2}
+        assert reported(record) == {Issue.CALLS_BEYOND_TURNS: 2, Issue.CALL_AFTER_END: 2}
         assert len(record.spans) == 4
 
     @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ class TestSink:
             ],
         )
         record = read(late / "jobs/j/t__late", late / "sinks")
-        assert told(record) == {Issue.CALLS_BEYOND_TURNS: 2, Issue.CALL_AFTER_END: 1}
+        assert reported(record) == {Issue.CALLS_BEYOND_TURNS: 2, Issue.CALL_AFTER_END: 1}
 
     @pytest.mark.parametrize(
         "time", ["2026-05-01T10:31:30", "2026-05-02", None, True, "x", [], 10**400, 5]
@@ -98,7 +98,7 @@ class TestSink:
             late / "sinks/t__late.jsonl", lambda lines: [line | {"time": time} for line in lines]
         )
         record = read(late / "jobs/j/t__late", late / "sinks")
-        assert (record.completeness, told(record)) == (Completeness.SILENT, {})
+        assert (record.completeness, reported(record)) == (Completeness.SILENT, {})
 
     def test_a_call_of_an_earlier_run(self, late: Path) -> None:
         edit(
@@ -110,7 +110,7 @@ class TestSink:
             },
         )
         record = read(late / "jobs/j/t__late", late / "sinks")
-        assert told(record) == {Issue.CALL_BEFORE_START: 1}
+        assert reported(record) == {Issue.CALL_BEFORE_START: 1}
         assert record.completeness is Completeness.INCOMPLETE
 
     @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ class TestSink:
             **{f"agent_result.metadata.{k}": v for k, v in metadata.items()},
         )
         rewrite(late / "sinks/t__late.jsonl", lambda lines: [one | line for one in lines])
-        assert told(read(late / "jobs/j/t__late", late / "sinks")) == (
+        assert reported(read(late / "jobs/j/t__late", late / "sinks")) == (
             {Issue.CALLS_BEYOND_TURNS: left} if left else {}
         )
 
@@ -148,7 +148,7 @@ class TestSink:
         note = {"source": "system", "message": "Performed context summarization and handoff."}
         last = max(k for k, s in enumerate(document["steps"]) if s["source"] == "agent")
         edit(trajectory, steps=[*document["steps"][:last], note, *document["steps"][last:]])
-        assert told(read(trial, late / "sinks")) == {}
+        assert reported(read(trial, late / "sinks")) == {}
 
     def test_a_step_that_the_harness_made_is_no_turn(self, tmp_path: Path) -> None:
         trial = Path(shutil.copytree(LATE / "jobs/j/t__late", tmp_path / "t__late"))
@@ -165,7 +165,7 @@ class TestSink:
         before = read(trial)
         edit(trial / "agent/trajectory.json", steps=[*document["steps"], made])
         after = read(trial)
-        assert told(after) == {}
+        assert reported(after) == {}
         assert (after.stop_reason, after.issues) == (before.stop_reason, before.issues)
 
     def test_a_prompt_that_was_sent_twice(self, late: Path) -> None:
@@ -178,13 +178,13 @@ class TestSink:
                 lines[1] | {"call_index": 2},
             ],
         )
-        assert told(read(late / "jobs/j/t__late", late / "sinks")) == {}
+        assert reported(read(late / "jobs/j/t__late", late / "sinks")) == {}
 
     def test_a_turn_that_the_recorder_missed(self, late: Path) -> None:
         edit(late / "jobs/j/t__late/result.json", agent_execution=None)
         rewrite(late / "sinks/t__late.jsonl", lambda lines: lines[:1])
         record = read(late / "jobs/j/t__late", late / "sinks")
-        assert told(record) == {Issue.CALL_LOST: 1}
+        assert reported(record) == {Issue.CALL_LOST: 1}
         assert record.completeness is Completeness.INCOMPLETE
 
     def test_another_harness_counts_otherwise(self, late: Path) -> None:
@@ -195,7 +195,7 @@ class TestSink:
             **{"agent_result.metadata": None},
         )
         rewrite(late / "sinks/t__late.jsonl", lambda lines: lines[:1])
-        assert told(read(late / "jobs/j/t__late", late / "sinks")) == {}
+        assert reported(read(late / "jobs/j/t__late", late / "sinks")) == {}
 
 
 class TestHarborsOwn:
@@ -206,7 +206,7 @@ class TestHarborsOwn:
         cut = "18-output-length" in root.parts
         lost = cut or "09b-no-token-ids-one-turn" in root.parts
         for record in trial.records:
-            assert told(record) == ({Issue.CALL_LOST: 1} if cut else {})
+            assert reported(record) == ({Issue.CALL_LOST: 1} if cut else {})
             assert record.completeness is (Completeness.INCOMPLETE if lost else Completeness.SILENT)
 
     def copy(self, case: str, to: Path) -> Path:
@@ -216,7 +216,7 @@ class TestHarborsOwn:
     def test_more_calls_than_turns(self, tmp_path: Path) -> None:
         root = self.copy("01-solved", tmp_path)
         edit(root / "result.json", **{"agent_result.metadata.n_episodes": 3})
-        assert told(read(root)) == {Issue.CALLS_BEYOND_TURNS: 2}
+        assert reported(read(root)) == {Issue.CALLS_BEYOND_TURNS: 2}
 
     def test_a_call_that_was_timed_and_not_recorded(self, tmp_path: Path) -> None:
         root = self.copy("01-solved", tmp_path)
@@ -231,18 +231,18 @@ class TestHarborsOwn:
         (root / "result.json").write_text(json.dumps(result))
         (root / "agent/trajectory.json").write_text(json.dumps(trajectory))
         record = read(root)
-        assert told(record) == {Issue.CALL_LOST: 1}
+        assert reported(record) == {Issue.CALL_LOST: 1}
         assert record.completeness is Completeness.INCOMPLETE
         (root / "result.json").unlink()
         record = read(root)
-        assert (told(record), len(record.spans)) == ({Issue.CALL_LOST: 1}, 4)
+        assert (reported(record), len(record.spans)) == ({Issue.CALL_LOST: 1}, 4)
 
     def test_a_step_after_the_agents_end(self, tmp_path: Path) -> None:
         root = self.copy("01-solved", tmp_path)
         trajectory = json.loads((root / "agent/trajectory.json").read_text())
         trajectory["steps"][-1]["timestamp"] = "2036-01-01T00:00:00+00:00"
         (root / "agent/trajectory.json").write_text(json.dumps(trajectory))
-        assert told(read(root)) == {Issue.CALL_AFTER_END: 1}
+        assert reported(read(root)) == {Issue.CALL_AFTER_END: 1}
 
     @pytest.mark.parametrize("how", ["killed", "empty", "null", "no key", "no agent_result"])
     def test_summarizers_are_read_from_their_own_files(self, tmp_path: Path, how: str) -> None:

@@ -153,7 +153,7 @@ def test_names_lead_nowhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", ["step_name", "exception_info"])
-def test_a_wrong_type_in_a_step_is_told(at: str, tmp_path: Path) -> None:
+def test_a_wrong_type_in_a_step_is_reported(at: str, tmp_path: Path) -> None:
     root = tmp_path / "a__t1"
     shutil.copytree(STEPS, root)
     sound = read(root)

@@ -154,7 +154,7 @@ def test_an_answer_that_was_asked_for_again_is_kept_apart() -> None:
     assert spans.main_calls == 2
 
 
-def test_of_two_last_answers_the_later_one_stands() -> None:
+def test_of_two_last_answers_the_later_one_is_used() -> None:
     chat = Chat(10)
     first = chat.ask(100)
     chat.goes_on(60)

@@ -133,7 +133,7 @@ class TestTemperature:
         (record,) = wmo_distill.read_trial(trial)
         assert record.sampled_with.temperature == 0.7
 
-    def test_not_sent_and_unknown_are_told_apart(self, trial: Path) -> None:
+    def test_not_sent_and_unknown_are_distinguished(self, trial: Path) -> None:
         write_temperature(trial, None)
         (record,) = wmo_distill.read_trial(trial)
         assert (record.sampled_with.temperature, record.issues) == (None, ())

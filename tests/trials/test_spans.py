@@ -72,7 +72,7 @@ def as_lists(spans: Spans) -> list[tuple[int, Any, Any, Any]]:
 def chats(draw: st.DrawFn) -> list[True_]:
     """A chat whose prompts extend the calls before, with breaks now and then.
 
-    No id stands twice but by repeating the history, so nothing fits by accident.
+    No id occurs twice but by repeating the history, so nothing fits by accident.
     """
     fresh = count()
 

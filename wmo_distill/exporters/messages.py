@@ -32,8 +32,10 @@ _COLUMNS = (
     "attempt", "model_name", "reward", "reward_valid", "passed", "stop_reason", "completion",
     "infra_failed", "issues",
 )  # fmt: skip
-_TOLD = ("episode_id", "trial_name", "step_name", "task_id", "group_id", "attempt", "model_name",
-         "reward", "passed", "stop_reason", "completion")  # fmt: skip
+_IDENTITY = (
+    "episode_id", "trial_name", "step_name", "task_id", "group_id", "attempt", "model_name",
+    "reward", "passed", "stop_reason", "completion",
+)  # fmt: skip
 
 _COUNTS = ("records", "exported", "rows", "replies", "unweighted", "parsed", "with_images")
 
@@ -154,7 +156,7 @@ def export_messages(
                         flags[flag] = flags.get(flag, 0) + 1
                     said = {
                         key: form(chat.messages),
-                        **{k: row[k] for k in _TOLD},
+                        **{k: row[k] for k in _IDENTITY},
                         "chat": number,
                         "replies": chat.replies,
                         "unweighted": chat.unweighted,

@@ -165,7 +165,7 @@ class Kind(Generic[M]):
             )
         if not isinstance(value, dict) or value.get(self.mark[0]) != self.mark[1]:
             raise UsageError(
-                f"{file}: expected the manifest of {self.noun}, found {_kind_told(value)}; {named}"
+                f"{file}: expected the manifest of {self.noun}, found {_named_kind(value)}; {named}"
             )
         if value.get("schema_version") != self.version:
             raise UsageError(
@@ -191,7 +191,7 @@ def stated(out: Path) -> Any | Absent:
         return Absent.MISSING
 
 
-def _kind_told(value: Any) -> str:
+def _named_kind(value: Any) -> str:
     if isinstance(value, dict):
         if str(value.get("kind")).startswith(TOOL):
             return f"that of {value['kind']}"

@@ -1,4 +1,4 @@
-"""Every trial that the dataset is to hold: which rows stand, which trials are still to be read.
+"""Every trial that the dataset is to hold: which rows stay, which trials are still to be read.
 
 A ledger row pairs an id with the state of the files that this id was read from, never with another
 state: so an id of the ledger holds as long as the state does. Example: trials a and b have id 7.

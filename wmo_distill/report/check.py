@@ -31,7 +31,7 @@ def render_check(report: CheckReport) -> str:
             None if report.rounded_to is None else f"{report.rounded_to:g} in the records",
         ),
         ("left out", implausible if report.implausible else None),
-        ("not compared", f"{report.not_told:,} tokens" if report.not_told else None),
+        ("not compared", f"{report.not_compared:,} tokens" if report.not_compared else None),
         *((f"not scored, {fault}", f"{n:,}") for fault, n in report.faults.items()),
         ("stored", None if report.stored is None else f"{report.stored:,} sequences"),
         *(("cannot tell", one) for one in report.cannot_tell),

@@ -36,8 +36,8 @@ ACTIONS = {
     "to this model",
     Verdict.WEIGHTS: "check which checkpoint is served: the values are of similar but other "
     "weights, a stale or newer policy, or another precision",
-    Verdict.UNTOLD: "do not trust these log-probabilities yet: no one fault explains them, or too "
-    "little was compared; see the clues, raise --sample or --top-k",
+    Verdict.UNEXPLAINED: "do not trust these log-probabilities yet: no one fault explains them, or "
+    "too little was compared; see the clues, raise --sample or --top-k",
 }
 
 

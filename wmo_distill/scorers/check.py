@@ -144,7 +144,7 @@ def _more_may_tell(finding: Finding, tokens: Compared, claim: Claim) -> bool:
         return False
     if finding.drawn is not None and finding.verdict is not Verdict.AGREES:
         return False
-    if finding.verdict in (Verdict.UNTOLD, Verdict.WEIGHTS):
+    if finding.verdict in (Verdict.UNEXPLAINED, Verdict.WEIGHTS):
         return True
     if finding.params is not None and finding.drawn is None:
         # Fitted to the tokens whose value is known: where many are not, others may be nearer.
@@ -262,7 +262,7 @@ def _report(finding: Finding, tokens: Compared, rows: list[DatumRow], claim: Cla
         noise=Noise.BF16,
         tolerance=0.0,
         top_k=0,
-        not_told=int((~np.isfinite(difference)).sum()),
+        not_compared=int((~np.isfinite(difference)).sum()),
         by_turn=by_turn(tokens, shown),
         by_position=by_position(tokens, shown),
         by_version=by_name(shown, tokens.version, versions) if several else [],

@@ -1,6 +1,6 @@
 """Recorded log-probabilities against those of the same model asked again: what is wrong.
 
-A fault is named only where it explains the records and no other fault does; else `untold`.
+A fault is named only where it explains the records and no other fault does; else `unexplained`.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ def find_fault(tokens: Compared, claim: Claim, tolerance: Tolerance) -> Finding:
     known = np.isfinite(claimed)
     if claim.processed and claim.others:
         return Finding(
-            Verdict.UNTOLD,
+            Verdict.UNEXPLAINED,
             clues=(f"values after {', '.join(claim.others)} cannot be computed here",),
         )
     if int(known.sum()) < FEW:
@@ -47,7 +47,7 @@ def find_fault(tokens: Compared, claim: Claim, tolerance: Tolerance) -> Finding:
         return _named(cause, claim)
     if known.mean() < 0.8:
         few = f"the listed candidates give only {known.mean():.0%} of the values by the claim"
-        return Finding(Verdict.UNTOLD, clues=(few, *odd.clues))
+        return Finding(Verdict.UNEXPLAINED, clues=(few, *odd.clues))
     parts = _of_parts(tokens, claim, difference, tolerance)
     if parts is not None:
         return replace(parts, clues=(*parts.clues, *odd.clues))
@@ -66,7 +66,7 @@ def _of_few(difference: Floats, known: int, tokens: int, tolerance: Tolerance) -
     if known and known == tokens and mean_abs(difference) <= tolerance.mean:
         return Finding(Verdict.AGREES, clues=(f"only {known} tokens were compared",))
     short = f"{known} of {tokens} compared tokens have a value by the claim"
-    return Finding(Verdict.UNTOLD, clues=(short,))
+    return Finding(Verdict.UNEXPLAINED, clues=(short,))
 
 
 def _hidden_shift(
@@ -101,10 +101,10 @@ def _of_draws(
             f"{'likelier' if drawn.surprise > 0 else 'less likely'} than that by "
             f"{abs(drawn.surprise):.0f} standard errors"
         )
-        return Finding(Verdict.UNTOLD, clues=(clue, *_repeats(drawn)), drawn=drawn)
+        return Finding(Verdict.UNEXPLAINED, clues=(clue, *_repeats(drawn)), drawn=drawn)
     if not drawn.fits:
         clue = f"{drawn.params} fits the drawn tokens better than {claim.params}, but not well"
-        return Finding(Verdict.UNTOLD, clues=(clue, *_repeats(drawn)), drawn=drawn)
+        return Finding(Verdict.UNEXPLAINED, clues=(clue, *_repeats(drawn)), drawn=drawn)
     detail = "; or ".join(str(one) for one in drawn.others)
     other_temperature = drawn.params.temperature != claim.params.temperature
     return Finding(
@@ -130,7 +130,7 @@ def _repeats(drawn: Drawn) -> tuple[str, ...]:
 def _named(cause: Explanation, claim: Claim) -> Finding:
     if cause.rivals:
         names = " or ".join(str(one) for one in (cause.what, *cause.rivals))
-        return Finding(Verdict.UNTOLD, clues=(f"explained alike by: {names}",))
+        return Finding(Verdict.UNEXPLAINED, clues=(f"explained alike by: {names}",))
     if cause.cause is Cause.FITTED:
         assert cause.params is not None
         other_temperature = cause.params.temperature != claim.params.temperature
@@ -190,9 +190,9 @@ def _inside(tokens: Compared, claim: Claim, tolerance: Tolerance) -> Finding:
     """The fault of a part by itself."""
     claimed, _ = claimed_values(tokens, claim)
     if int(np.isfinite(claimed).sum()) < FEW:
-        return Finding(Verdict.UNTOLD)
+        return Finding(Verdict.UNEXPLAINED)
     cause = explain(tokens, claim, claimed, tolerance)
-    return Finding(Verdict.UNTOLD) if cause is None else _named(cause, claim)
+    return Finding(Verdict.UNEXPLAINED) if cause is None else _named(cause, claim)
 
 
 def _later(
@@ -206,7 +206,7 @@ def _later(
 ) -> Finding | None:
     """First turns agree, later ones do not."""
     inner = _inside(tokens.where(later), claim, tolerance)
-    if inner.verdict is not Verdict.UNTOLD:
+    if inner.verdict is not Verdict.UNEXPLAINED:
         return replace(inner, clues=(*inner.clues, "in later turns; first turns agree"))
     begun = mean_abs(difference[tokens.opening])
     gone_on = mean_abs(difference[later])
@@ -219,7 +219,9 @@ def _later(
     if gone_on > 6.0 * begun and not reasons:
         return Finding(Verdict.TEMPLATE)
     if gone_on > 3.0 * begun:
-        return Finding(Verdict.UNTOLD, clues=("first turns agree and later ones do not", *reasons))
+        return Finding(
+            Verdict.UNEXPLAINED, clues=("first turns agree and later ones do not", *reasons)
+        )
     return None
 
 
@@ -239,12 +241,12 @@ def _of_residue(
         if late > 0.8 * early:
             return Finding(Verdict.TOKENIZER)
         clue = "the ids make less and less trouble along each turn: the prompts may be others"
-        return Finding(Verdict.UNTOLD, clues=(clue, *clues))
+        return Finding(Verdict.UNEXPLAINED, clues=(clue, *clues))
     found = objections(tokens, claim, difference, tolerance)
     if correlation(tokens) < 0.5:
         found.append("recorded and rescored values are hardly correlated")
     if found or clues:
-        return Finding(Verdict.UNTOLD, clues=(*clues, *found))
+        return Finding(Verdict.UNEXPLAINED, clues=(*clues, *found))
     return Finding(Verdict.WEIGHTS)
 
 

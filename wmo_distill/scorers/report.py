@@ -44,7 +44,7 @@ class CheckReport(BaseModel):
     action: str
     """What to do, in a line."""
     clues: list[str] = Field(default_factory=list)
-    """What else speaks for or against it; for `untold`, what it may be."""
+    """What else speaks for or against it; for `unexplained`, what it may be."""
     cannot_tell: list[str] = Field(default_factory=list)
     """What this check could not see, whatever the verdict."""
     sequences: int
@@ -72,7 +72,7 @@ class CheckReport(BaseModel):
     """Candidates listed a token, after asking for more where more were needed."""
     implausible: int = 0
     """Trained tokens recorded at or below -1000: in no statistic."""
-    not_told: int = 0
+    not_compared: int = 0
     """Compared tokens whose value by the claim the listed candidates do not give."""
     by_turn: list[Spread] = Field(default_factory=list)
     by_position: list[Spread] = Field(default_factory=list)

@@ -39,7 +39,7 @@ class Verdict(StrEnum):
     """The recorded ids make no sense to this model."""
     WEIGHTS = "weights"
     """Alike, but not the same model: stale or other weights."""
-    UNTOLD = "untold"
+    UNEXPLAINED = "unexplained"
     """Something is wrong, or too little was compared, and no one fault explains it."""
 
 
@@ -57,7 +57,7 @@ class Finding:
     detail: str = ""
     """The fault in words, where the verdict leaves something open."""
     clues: tuple[str, ...] = ()
-    """What else was seen; for `untold`, what it may be."""
+    """What else was seen; for `unexplained`, what it may be."""
     episodes: tuple[int, ...] = ()
     """The episodes that disagree, where others agree."""
     versions: tuple[int, ...] = ()

@@ -159,7 +159,7 @@ def _row_breaches(
 
 
 def _rows_with_non_finite(spans: pa.ListArray) -> list[int]:
-    """The rows that hold NaN or an infinity where only a number or null may stand."""
+    """The rows that hold NaN or an infinity where only a number or null may be."""
     logprobs = spans.flatten().field("sampled_logprobs")
     numbers = logprobs.flatten()
     bad = pc.fill_null(pc.invert(pc.is_finite(numbers)), False).to_numpy(zero_copy_only=False)

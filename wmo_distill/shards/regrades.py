@@ -35,7 +35,7 @@ _COLUMNS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Regrades:
     """The attempt of every row that counts, by episode_id, and the rows that do not."""
 
     attempts: dict[str, int | None]
@@ -71,8 +71,8 @@ class _Trial:
         return self.has_rewards, finish is not None, finish or 0, self.order
 
 
-def choose(parts: Sequence[Path]) -> Choice:
-    """The choice over the rows of these parts, from their identity and reward columns alone."""
+def regrades_of(parts: Sequence[Path]) -> Regrades:
+    """The regrades over the rows of these parts, from their identity and reward columns alone."""
     trials: dict[str, _Trial] = {}
     for row in _rows(parts):
         key = row["trial_id"] or f"path:{row['artifact_dir']}"
@@ -94,7 +94,7 @@ def choose(parts: Sequence[Path]) -> Choice:
     }
     kept = [trial for trial in trials.values() if trial.key in counting]
     ranks = _dense_ranks(kept)
-    return Choice(
+    return Regrades(
         attempts={
             episode: ranks[trial.key] if recorded is None else recorded
             for trial in kept

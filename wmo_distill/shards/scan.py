@@ -12,7 +12,7 @@ from wmo_distill.shards.columns import INT32
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.part import read_part
-from wmo_distill.shards.regrades import ATTEMPT_SQL, choose
+from wmo_distill.shards.regrades import ATTEMPT_SQL, regrades_of
 
 __all__ = ["ATTEMPT_SQL", "iter_batches", "iter_records", "passed_over", "scan"]
 
@@ -20,15 +20,15 @@ __all__ = ["ATTEMPT_SQL", "iter_batches", "iter_records", "passed_over", "scan"]
 def scan(out: Path | str) -> pl.LazyFrame:
     """The rows that count, with `attempt` filled; UsageError where there is no dataset."""
     parts = _parts(out)
-    choice = choose(parts)
+    regrades = regrades_of(parts)
     # No globbing: a directory's name may hold brackets or stars.
     frame = pl.scan_parquet(parts, glob=False, hive_partitioning=False)
-    if choice.superseded:
-        frame = frame.filter(~pl.col("episode_id").is_in(sorted(choice.superseded)))
-    if choice.attempts:
+    if regrades.superseded:
+        frame = frame.filter(~pl.col("episode_id").is_in(sorted(regrades.superseded)))
+    if regrades.attempts:
         attempt = pl.col("episode_id").replace_strict(
-            pl.Series(list(choice.attempts), dtype=pl.String),
-            pl.Series(list(choice.attempts.values()), dtype=pl.Int32),
+            pl.Series(list(regrades.attempts), dtype=pl.String),
+            pl.Series(list(regrades.attempts.values()), dtype=pl.Int32),
             default=None,
             return_dtype=pl.Int32,
         )
@@ -38,7 +38,7 @@ def scan(out: Path | str) -> pl.LazyFrame:
 
 def passed_over(out: Path | str) -> int:
     """How many trials `scan` leaves out because another grading of their rollout counts."""
-    return choose(_parts(out)).trials_passed_over
+    return regrades_of(_parts(out)).trials_passed_over
 
 
 def iter_records(out: Path | str, *, superseded: bool = False) -> Iterator[TrialRecord]:
@@ -47,8 +47,8 @@ def iter_records(out: Path | str, *, superseded: bool = False) -> Iterator[Trial
     With `superseded` all rows; those that do not count keep the attempt that was recorded.
     """
     parts = _parts(out)
-    choice = choose(parts)
-    return _records(parts, choice.attempts, superseded)
+    regrades = regrades_of(parts)
+    return _records(parts, regrades.attempts, superseded)
 
 
 def _records(
@@ -68,15 +68,15 @@ def _records(
 def iter_batches(out: Path | str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The same rows as Arrow batches of these columns, `episode_id` and `attempt` among them."""
     parts = _parts(out)
-    choice = choose(parts)
+    regrades = regrades_of(parts)
     for part in parts:
         for table in read_part(part, columns):
             for batch in table.to_batches():
                 episodes = batch.column("episode_id").to_pylist()
-                attempts = [choice.attempts.get(episode) for episode in episodes]
+                attempts = [regrades.attempts.get(episode) for episode in episodes]
                 at = batch.schema.get_field_index("attempt")
                 filled = batch.set_column(at, batch.schema.field(at), pa.array(attempts, INT32))
-                counting = [episode in choice.attempts for episode in episodes]
+                counting = [episode in regrades.attempts for episode in episodes]
                 yield filled if all(counting) else filled.filter(pa.array(counting))
 
 

@@ -38,7 +38,7 @@ class EpisodeCalls:
     in_use: bool = False
     """Whether sinks are looked at."""
     unused_issues: tuple[Issue, ...] = ()
-    """Of a sink for which Harbor's own files stand in."""
+    """Of a sink for which Harbor's own files are used."""
     unreadable: int = 0
     """Calls found in it."""
     sampling: Mapping[str, Sequence[Any]] = field(default_factory=dict)

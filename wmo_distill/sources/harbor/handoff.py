@@ -27,7 +27,7 @@ def read_questions(
     """The questions of the compaction that the step `note` tells of; None if they are not recorded.
 
     They are in the trajectory that `note` refers to: a file of the directory, or one embedded in
-    the document. Without a reference it is that whose answers stand in the `handoff` message:
+    the document. Without a reference it is that whose answers are in the `handoff` message:
     of several the one with the longest answers, and none where two have the same.
     """
     references = [ref for ref in _references(note) if _names_questions(ref)]

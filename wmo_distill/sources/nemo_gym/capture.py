@@ -119,8 +119,8 @@ def read_capture(files: TrialFiles, stem: str, *, extra: bool) -> Capture:
         or opened is Absent.UNREADABLE
         or at(state, "incomplete") is True
     )
-    told = at(state, "incomplete") is False and (intents is not None or not records.calls)
-    silent = Completeness.COMPLETE if told else Completeness.SILENT
+    declared = at(state, "incomplete") is False and (intents is not None or not records.calls)
+    silent = Completeness.COMPLETE if declared else Completeness.SILENT
     return Capture(
         calls=records.ordered(),
         model=records.model,

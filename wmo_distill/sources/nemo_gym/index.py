@@ -12,7 +12,7 @@ END_BYTES = 1 << 16
 _SIGN = re.compile(rb'"(responses_create_params|_ng_(task|rollout)_index|_ng_rollout_id)"\s*:')
 _WHOLE = re.compile(rb"\s*:\s*(\d{1,18})\s*[,}]")
 _TEXT = re.compile(rb'\s*:\s*"([A-Za-z0-9][A-Za-z0-9._-]{0,254})"\s*[,}]')
-# The inputs that Gym writes beside a rollouts file are as its rows, without these.
+# The inputs that Gym writes next to a rollouts file are as its rows, without these.
 _OUTCOME = re.compile(rb'"(response|reward|_ng_failure_class)"\s*:')
 _FAILURE = re.compile(rb'"_ng_failure_class"\s*:\s*"')
 

@@ -8,7 +8,7 @@ capture belongs to the nearest rollouts file that has a row of its id:
     run/token_capture/0-0.tokens.jsonl    of row 0-0
     run/token_capture/0-2.tokens.jsonl    of no row: an episode of its own
 
-Near are the same directory, those up to two levels below, and one beside it where no other has
+Near are the same directory, those up to two levels below, and one next to it where no other has
 captures or rows. Where two captures, or two files, are equally near, nothing is joined.
 """
 
@@ -127,7 +127,7 @@ class Runs:
         if parent is None:
             return
         yield parent
-        yield from self._beside(place, parent)
+        yield from self._counterpart(place, parent)
         grandparent = self._parent(parent)
         if grandparent is not None:
             yield grandparent
@@ -163,11 +163,11 @@ class Runs:
         children = self._below(place)
         yield children
         parent = self._parent(place)
-        yield [] if parent is None else list(self._beside(place, parent))
+        yield [] if parent is None else list(self._counterpart(place, parent))
         yield [near for child in children for near in self._below(child)]
 
-    def _beside(self, place: Directory, parent: Directory) -> Iterator[Directory]:
-        """The one directory beside it that is its counterpart: rows here, captures there."""
+    def _counterpart(self, place: Directory, parent: Directory) -> Iterator[Directory]:
+        """The one directory next to it that is its counterpart: rows here, captures there."""
         if len(parent.folders) > _MOST_SIBLINGS:
             return
         near = self._below(parent)

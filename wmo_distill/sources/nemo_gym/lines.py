@@ -46,7 +46,7 @@ class Line:
         """The experts of a call as JSON of a provider's extra."""
         value = holder.get(_EXPERTS)
         text = None if value is None else json_text({_EXPERTS: value})
-        # A placeholder in it stands for lists that no recorder of experts writes.
+        # A placeholder in it replaces lists that no recorder of experts writes.
         nonce = next(iter(self.cut), ":").partition(":")[0]
         return None if text is None or (nonce and nonce in text) else text
 

@@ -1,4 +1,4 @@
-"""Each law of a row: kept by lawful rows, and told where it is broken."""
+"""Each invariant of a row: kept by sound rows, and reported where it is broken."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from wmo_distill.segment import Coded, Segment
 from wmo_distill.shards.verify import verify
 from wmo_distill.tokens import TokenSpan, chats_of, spans_of
 
-from .damaged import PART, change_span, edit_table, forged, rewritten, set_column, told
+from .damaged import PART, change_span, edit_table, forged, reported, rewritten, set_column
 from .generated import lawful, long_chat, write_dataset
 
 MAIN = (SegmentInfo(),)
@@ -111,7 +111,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "message"), ROWS)
-def test_each_law_of_a_row(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_each_invariant_of_a_row(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     """One unlawful row between two lawful ones: the file and the row are named."""
     row = lawful("a", **changes)
     file = tmp_path / PART
@@ -140,7 +140,7 @@ def test_counts_follow_from_the_spans(out: Path, name: str, value: Any) -> None:
 
 
 def test_rows_are_in_order_of_path_and_step(tmp_path: Path) -> None:
-    """As UTF-8 bytes; where cells decide the order, and from part to part, there is no such law."""
+    """As UTF-8 bytes; where cells decide the order, and from part to part, there is none."""
     steps = [lawful("b", episode_id=f"b/s{i}", step_name=f"s{i}", step_index=i) for i in (0, 1, 2)]
     after_b = [lawful("é"), lawful("\ue000"), lawful("\U00010000")]
     cells = [lawful("d", attempt=1), lawful("c", attempt=0)]
@@ -172,26 +172,26 @@ def test_rows_are_in_order_of_path_and_step(tmp_path: Path) -> None:
 def test_lists_on_disk(out: Path, field: str, value: Any, message: str) -> None:
     """Faults that no record in memory can have."""
     edit_table(out, change_span(field, value))
-    assert message in told(out)
-    assert f"{PART}, row 0: " in told(out)
+    assert message in reported(out)
+    assert f"{PART}, row 0: " in reported(out)
 
 
 @pytest.mark.parametrize("passed", [None, -1])
 def test_half_a_report_of_tests(out: Path, passed: int | None) -> None:
     report = {"passed": passed, "resolved": 1, "unresolved": 0}
     edit_table(out, set_column("tests", [report, None]))
-    assert f"{PART}, row 0: expected tests null or three counts" in told(out)
+    assert f"{PART}, row 0: expected tests null or three counts" in reported(out)
 
 
 def test_policy_versions_hold_the_policy_version(out: Path) -> None:
     edit_table(out, set_column("policy_version", ["a", None]))
-    assert f"{PART}, row 0: expected policy_versions a, the policy_version, found" in told(out)
+    assert f"{PART}, row 0: expected policy_versions a, the policy_version, found" in reported(out)
 
 
 @pytest.mark.parametrize("moment", [-(2**63), 2**63 - 1])
 def test_a_time_beyond_the_calendar(out: Path, moment: int) -> None:
     edit_table(out, set_column("started_at", [moment, None]))
-    assert f"{PART}, row 0: expected started_at in the years 1 to 9999" in told(out)
+    assert f"{PART}, row 0: expected started_at in the years 1 to 9999" in reported(out)
 
 
 @pytest.mark.parametrize(
@@ -222,4 +222,4 @@ def test_a_long_chat_is_checked_whole(tmp_path: Path) -> None:
     calls.append(Coded(last.call_index, last.prompt_len - 21, prompt, as_ids([1])))
     chat = spans_of(Segment.of(0, calls))
     rewritten(tmp_path, [replace(lawful("a"), spans=tuple(chat))])
-    assert "span 29 (segment 0, call 29): the longest common prefix" in told(tmp_path)
+    assert "span 29 (segment 0, call 29): the longest common prefix" in reported(tmp_path)
