@@ -89,10 +89,10 @@ class TestVarying:
         (tmp_path / "a.jsonl").write_text(text)
         sampling = read_sink(TrialFiles(tmp_path), "a.jsonl").sampling
         assert {name: list(map(repr, values)) for name, values in sampling.items()} == {
-            "temperature": ["1", "1.0"],
+            "temperature": ["1"],
             "top_k": ["True", "1"],
             "policy_version": ["'7'"],
-            "tokenizer": ["[1]", "{}"],
+            "tokenizer": ["[1]", "[2]", "{}"],
         }
 
 

@@ -1,7 +1,7 @@
 """What recorders in front of a model share: their own names in paths, and sampling by call."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -36,26 +36,48 @@ def _quoted(part: object) -> str:
     return text if text.strip(".") else text.replace(".", "%2E")
 
 
+def columns_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that a column holds."""
+    return {name: arguments[name] for name in COLUMNS if name in arguments}
+
+
+def distinct(asked: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """The distinct values of each argument of some calls, in order; null and NaN record nothing.
+
+    Numbers are equal by value, true is not 1; lists and objects are equal by their JSON text.
+    """
+    found: dict[str, dict[object, Any]] = {}
+    for arguments in asked:
+        for name, value in arguments.items():
+            if value is None or (isinstance(value, float) and math.isnan(value)):
+                continue
+            plain = isinstance(value, str | int | float)
+            key = (type(value) is bool, value) if plain else json_text(value)
+            found.setdefault(name, {}).setdefault(key, value)
+    return {name: tuple(values.values()) for name, values in found.items()}
+
+
+def own_sampling(arguments: Mapping[str, Any], values: Mapping[str, Sequence[Any]]) -> str | None:
+    """The arguments of a call of whose distinct `values` there are several, as JSON.
+
+    A policy version is no argument: it is kept with the sampled ids.
+    """
+    own = {
+        name: arguments[name]
+        for name in sorted(arguments)
+        if len(values.get(name, ())) > 1 and name != "policy_version"
+    }
+    return json_text(own) if own else None
+
+
 def sampling_by_call(
     asked: Sequence[Mapping[str, Any]],
 ) -> tuple[SamplingEvidence, list[str | None]]:
     """(the arguments of an episode's calls, and for each call those that others have otherwise)."""
-    found: dict[str, dict[str, Any]] = {}
-    for arguments in asked:
-        for name, value in arguments.items():
-            if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
-                found.setdefault(name, {}).setdefault(json_text(value) or "", value)
-    varying = {name for name, values in found.items() if len(values) > 1}
-    columns = {name: tuple(found[name].values()) for name in COLUMNS if name in found}
-    same = {
-        name: next(iter(values.values())) for name, values in found.items() if name not in varying
-    }
-    own = [
-        {name: arguments[name] for name in sorted(varying & arguments.keys())}
-        for arguments in asked
-    ]
-    texts = [json_text(values) if values else None for values in own]
-    return SamplingEvidence(in_calls=columns, asked=same), texts
+    found = distinct(asked)
+    same = {name: values[0] for name, values in found.items() if len(values) == 1}
+    texts = [own_sampling(arguments, found) for arguments in asked]
+    return SamplingEvidence(in_calls=columns_of(found), asked=same), texts
 
 
 class Roots:

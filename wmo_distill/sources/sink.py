@@ -1,18 +1,16 @@
 """Token sinks: JSONL files in which a recorder in front of the model wrote one call a line."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from wmo_distill.declare import COLUMNS
 from wmo_distill.files import Absent, TrialFiles, parse_json, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import finish_reason_of
+from wmo_distill.sources.captured import columns_of, distinct, own_sampling
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import moment
 from wmo_distill.tokenjson.extras import json_text
@@ -83,9 +81,8 @@ def read_sink(sinks: TrialFiles, relative: str | None, *, extra: bool = True) ->
     if order != list(range(len(values))):
         issues.append(Issue.SINK_OUT_OF_ORDER)
     ordered: list[dict[str, Any]] = [values[i] for i in order]
-    sampling = distinct_sampling(ordered)
-    varying = {name for name, found in sampling.items() if len(found) > 1}
-    calls = _calls(ordered, extra, varying)
+    sampling = distinct(map(columns_of, ordered))
+    calls = _calls(ordered, extra, sampling)
     return Sink(SinkState.READ, calls, len(lines), tuple(issues), sampling)
 
 
@@ -122,7 +119,7 @@ def _order(values: list[Any]) -> list[int] | None:
 
 
 def _calls(
-    values: list[dict[str, Any]], wanted: bool, varying: AbstractSet[str]
+    values: list[dict[str, Any]], wanted: bool, sampling: Mapping[str, Sequence[Any]]
 ) -> tuple[Call, ...]:
     prompts = shared_rows([id_row(value.get("prompt_token_ids")) for value in values])
     calls = []
@@ -140,29 +137,19 @@ def _calls(
                 json_text(extra) if wanted and extra else None,
                 None if reason is None else plain_text(reason),
                 at=_time_of(extra),
-                versions=_version(value, varying),
-                sampling=own_sampling(value, varying),
+                versions=_version(value) if len(sampling.get("policy_version", ())) > 1 else None,
+                sampling=own_sampling(value, sampling),
             )
         )
     return tuple(calls)
 
 
-def _version(value: Mapping[str, Any], varying: AbstractSet[str]) -> tuple[tuple[str, int]] | None:
-    """The line's own policy version, where the lines differ in it."""
+def _version(value: Mapping[str, Any]) -> tuple[tuple[str, int]] | None:
+    """The line's own policy version."""
     version = value.get("policy_version")
-    if "policy_version" not in varying or isinstance(version, bool):
+    if isinstance(version, bool):
         return None
     return ((plain_text(str(version)), 0),) if isinstance(version, str | int) else None
-
-
-def own_sampling(value: Mapping[str, Any], varying: AbstractSet[str]) -> str | None:
-    """What of the line's sampling differs from other lines', as JSON."""
-    own = {
-        name: value[name]
-        for name in sorted(varying - {"policy_version"})
-        if isinstance(value.get(name), str | int | float)
-    }
-    return json_text(own) if own else None
 
 
 def _time_of(extra: Mapping[str, Any]) -> datetime | None:
@@ -178,17 +165,3 @@ def recorded_extra(value: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(nested, dict):
         return {**nested, **extra}
     return extra if nested is None else {**extra, "extra": nested}
-
-
-def distinct_sampling(values: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    """The distinct sampling values of the lines, in order; null and NaN record nothing."""
-    distinct: dict[str, dict[Any, Any]] = {}
-    for value in values:
-        for name in COLUMNS:
-            recorded = value.get(name)
-            if recorded is None or (isinstance(recorded, float) and math.isnan(recorded)):
-                continue
-            # true is not 1, and one list or object counts for all: no column holds any.
-            scalar = recorded if isinstance(recorded, str | int | float) else None
-            distinct.setdefault(name, {}).setdefault((type(recorded), scalar), recorded)
-    return {name: tuple(found.values()) for name, found in distinct.items()}

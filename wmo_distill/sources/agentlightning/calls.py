@@ -5,9 +5,9 @@ from typing import Any
 
 from wmo_distill.files import plain_text
 from wmo_distill.predicates import finish_reason_of
+from wmo_distill.sources.captured import sampling_by_call
 from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.sources.recorded import Call, CallStatus
-from wmo_distill.sources.sink import distinct_sampling, own_sampling
 from wmo_distill.sources.values import moment
 from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.tokenjson.rows import (
@@ -36,14 +36,12 @@ def calls_of(
             calls.append(call._replace(call_index=len(calls), lineage=lineage))
             sampling.append(_sampling(about))
     prompts = shared_rows([call.prompt for call in calls])
-    distinct = distinct_sampling(sampling)
-    varying = {name for name, values in distinct.items() if len(values) > 1}
+    evidence, own = sampling_by_call(sampling)
     calls = [
-        call._replace(prompt=prompt, sampling=own_sampling(asked, varying))
-        for call, prompt, asked in zip(calls, prompts, sampling, strict=True)
+        call._replace(prompt=prompt, sampling=text)
+        for call, prompt, text in zip(calls, prompts, own, strict=True)
     ]
-    asked = sampling[0] if sampling and all(one == sampling[0] for one in sampling) else {}
-    return calls, SamplingEvidence(in_calls=distinct, asked=asked)
+    return calls, evidence
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

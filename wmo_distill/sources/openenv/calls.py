@@ -14,8 +14,9 @@ from wmo_distill.arrays import NO_IDS, Ids
 from wmo_distill.files import plain_text
 from wmo_distill.predicates import finish_reason_of
 from wmo_distill.records import SegmentInfo, SegmentKind
+from wmo_distill.sources.captured import sampling_by_call
+from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.sources.recorded import Call
-from wmo_distill.sources.sink import distinct_sampling, own_sampling
 from wmo_distill.tokenjson.rows import (
     DAMAGED_IDS,
     MISSING_IDS,
@@ -38,8 +39,7 @@ class Recorded:
 
     calls: list[Call] = field(default_factory=list)
     lineages: dict[str, SegmentInfo] = field(default_factory=dict)
-    sampling: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    asked: Mapping[str, object] = field(default_factory=dict)
+    sampling: SamplingEvidence = field(default_factory=SamplingEvidence)
     left_out: int = 0
     """Calls that the recorder knows and whose ids it did not write."""
     missed: bool = False
@@ -216,9 +216,7 @@ def _recorded(turns: Sequence[_Turn], whole: Mapping[str, Any], left_out: int) -
     for places in chats.values():
         rows = shared_rows([turns[i].prompt for i in places])
         prompts.update(zip(places, rows, strict=True))
-    sampling = [turn.sampling for turn in turns]
-    distinct = distinct_sampling(sampling)
-    varying = {name for name, values in distinct.items() if len(values) > 1}
+    sampling, own = sampling_by_call([turn.sampling for turn in turns])
     calls = [
         Call(
             i,
@@ -228,13 +226,12 @@ def _recorded(turns: Sequence[_Turn], whole: Mapping[str, Any], left_out: int) -
             finish_reason=turn.finish_reason,
             key=turn.key,
             lineage=turn.lineage or (_MAIN if evaluated else None),
-            sampling=own_sampling(turn.sampling, varying),
+            sampling=own[i],
             used=turn.used,
         )
         for i, turn in enumerate(turns)
     ]
-    asked = sampling[0] if sampling and all(one == sampling[0] for one in sampling) else {}
-    return Recorded(calls, lineages, distinct, asked, left_out)
+    return Recorded(calls, lineages, sampling, left_out)
 
 
 def _held_against(mask: Any, prompt: IdRow, completion: IdRow) -> tuple[IdRow, IdRow]:

@@ -14,7 +14,6 @@ from wmo_distill.sources.evidence import (
     Exceptional,
     GradeEvidence,
     Identity,
-    SamplingEvidence,
     Times,
 )
 from wmo_distill.sources.openenv.calls import Recorded, of_document, of_entries, of_result
@@ -59,7 +58,7 @@ def read_session(found: FoundTrial, job: str, pieces: Sequence[Piece]) -> Eviden
         lineages=recorded.lineages,
         unreadable_calls=recorded.left_out,
         counters=_counters(document, graded, recorded.missed),
-        sampling=SamplingEvidence(in_calls=recorded.sampling, asked=recorded.asked),
+        sampling=recorded.sampling,
         ending=_ending(about, document, findings, bool(recorded.calls)),
         grade=_grade(result),
         times=Times(started_at=moment(run.get("created")), finished_at=moment(run.get("finished"))),

@@ -1,15 +1,14 @@
 """The recorded calls of a trace: a call for each sampled node, with all that is known of it."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from wmo_distill.declare import COLUMNS
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
+from wmo_distill.sources.captured import columns_of, distinct, own_sampling
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import Values
 from wmo_distill.sources.verifiers.chats import MAIN, Chats
@@ -35,7 +34,7 @@ class Recorded:
     """Calls of which nobody can tell where the prompt ends."""
     issues: list[Issue] = field(default_factory=list)
     compactions: list[int] = field(default_factory=list)
-    in_calls: dict[str, list[Any]] = field(default_factory=dict)
+    in_calls: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """The distinct sampling values of the main chat."""
 
 
@@ -68,8 +67,7 @@ def recorded_calls(
     """A call for each sampled node, in order of the nodes."""
     found = Recorded()
     asked = {i: flat_sampling(entry.get("sampling")) for i, entry in entries.items()}
-    found.in_calls = _distinct([asked[i] for i in chats.main if i in asked])
-    varying = sorted(name for name, known in found.in_calls.items() if len(known) > 1)
+    found.in_calls = distinct(columns_of(asked[i]) for i in chats.main if i in asked)
     before: dict[str, tuple[int, IdRow]] = {}
     places: dict[str, int] = {}
     for i, chat in chats.of.items():
@@ -89,7 +87,6 @@ def recorded_calls(
             before[chat] = i, prompt
             if node.ids is not None and node.ids.size:
                 completion = graph.completion(i)
-        own = {name: asked[i][name] for name in varying if name in asked.get(i, {})}
         reason = entry.get("finish_reason")
         found.calls.append(
             Call(
@@ -101,7 +98,7 @@ def recorded_calls(
                 finish_reason=plain_text(reason) if isinstance(reason, str) else None,
                 lineage=chat,
                 versions=_versions(node, found.issues),
-                sampling=json_text(own) if own else None,
+                sampling=own_sampling(asked.get(i, {}), found.in_calls),
                 used=True if i in chats.siblings else None,
             )
         )
@@ -149,16 +146,3 @@ def _versions(node: Node, issues: list[Issue]) -> tuple[tuple[str, int], ...] | 
         return tuple(runs)
     issues += [Issue.VALUE_DAMAGED] * (spans != [])
     return None
-
-
-def _distinct(asked: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The distinct values of each column, in order."""
-    found: dict[str, dict[Any, Any]] = {}
-    for values in asked:
-        for name in COLUMNS:
-            value = values.get(name)
-            if value is None or (isinstance(value, float) and math.isnan(value)):
-                continue
-            scalar = value if isinstance(value, str | int | float) else None
-            found.setdefault(name, {}).setdefault((type(value), scalar), value)
-    return {name: list(known.values()) for name, known in found.items()}
