@@ -226,3 +226,17 @@ def test_errors_of_tinker_show_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ScoreError) as caught:
         tinker(Client(None, error=refused("no key\x1b tml-0123456789")))
     assert str(caught.value) == "refused: BadRequestError: no key\\x1b ***"
+
+
+@pytest.mark.parametrize("value", [-1000.0, -5000.0, -9999.0])
+def test_an_implausible_number_is_none_as_in_datums(value: float) -> None:
+    values = np.full(IDS.size, -0.5)
+    values[0], values[1] = np.nan, value
+    with pytest.raises(ScoreError) as caught:
+        checked(Score(values, None), IDS.size)
+    assert caught.value.fault is ScoreFault.NOT_FINITE
+    needed = np.ones(IDS.size, np.bool_)
+    needed[1] = False
+    assert np.isnan(checked(Score(values, None), IDS.size, needed).logprobs[1])
+    values[1] = -999.5
+    assert checked(Score(values, None), IDS.size).logprobs[1] == -999.5

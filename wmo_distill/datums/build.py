@@ -44,7 +44,7 @@ def build_datums(
     newest: int | None = None
     if options.max_staleness is not None:
         records = list(records)
-        newest = newest_step((one.sampled_with, one.chats.values()) for one in records)
+        newest = newest_step(records)
     account = Account()
     datums = [
         datum for record in records for datum in record_datums(record, options, account, newest)

@@ -1,14 +1,14 @@
 """Which weights sampled which tokens of a sequence, and how many training steps ago."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmo_distill.datums.merge import Fragment
-from wmo_distill.records import Sampling
+from wmo_distill.records import Sampling, TrialRecord
 from wmo_distill.segment import Segment, Versions
 from wmo_distill.shards.scan import iter_batches
 
@@ -48,29 +48,43 @@ def oldest_step(fragment: Fragment, row: Sampling) -> int | None:
     return min(known) if known and len(known) == len(steps) else None
 
 
-def newest_step(records: Iterable[tuple[Sampling, Iterable[Segment]]]) -> int | None:
+def newest_step(records: Iterable[TrialRecord]) -> int | None:
     """The newest training step of any call; None where no call has one."""
-    newest: int | None = None
-    for row, chats in records:
-        for chat in chats:
-            for found in _steps(chat, range(len(chat)), row):
-                newest = max((step for step in (*found, newest) if step is not None), default=None)
-    return newest
+    return max(
+        (
+            step
+            for record in records
+            for step in _steps_of(
+                record.sampled_with.train_step,
+                record.sampled_with.policy_versions,
+                [sampling for chat in record.chats.values() for sampling in chat.sampling],
+            )
+        ),
+        default=None,
+    )
 
 
 def newest_step_of(source: Path) -> int | None:
-    """The same for a dataset, read from the columns that tell."""
-    newest: int | None = None
-    for batch in iter_batches(source, [*_COLUMNS, "spans.list.element.sampling"]):
-        rows = zip(*(batch.column(name).to_pylist() for name in _COLUMNS[2:]), strict=True)
-        calls = batch.column("spans").to_pylist()
-        for (step, versions), spans in zip(rows, calls, strict=True):
-            own = [_recorded_step(span["sampling"]) for span in spans]
-            steps = [found for found in own if found is not None] if step is None else [step]
-            if not steps and spans:
-                steps = [found for found in map(step_of, versions) if found is not None]
-            newest = max((found for found in (*steps, newest) if found is not None), default=None)
-    return newest
+    """The same for a dataset, without reading its tokens."""
+    steps = (
+        step
+        for batch in iter_batches(source, [*_COLUMNS, "spans.list.element.sampling"])
+        for row in batch.to_pylist()
+        for step in _steps_of(
+            row["train_step"], row["policy_versions"], [span["sampling"] for span in row["spans"]]
+        )
+    )
+    return max(steps, default=None)
+
+
+def _steps_of(
+    step: int | None, versions: Iterable[str], samplings: Sequence[str | None]
+) -> list[int]:
+    """The steps that a row names: its own, those of its calls, or its versions as numbers."""
+    if step is not None or not samplings:
+        return [] if step is None else [step]
+    own = [found for found in map(_recorded_step, samplings) if found is not None]
+    return own or [found for found in map(step_of, versions) if found is not None]
 
 
 def step_of(version: str | None) -> int | None:

@@ -7,13 +7,11 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.dataset import DatumRow
 from wmo_distill.errors import UsageError
 from wmo_distill.scorers.filters import Bools, Floats, Ints, SamplingParams
 from wmo_distill.scorers.scorer import Score
-
-IMPLAUSIBLE = -1000.0
-"""A log-probability at or below this is a stand-in for minus infinity: in no statistic."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +81,7 @@ def joined(pieces: Sequence[Compared]) -> Compared:
 def comparable(row: DatumRow) -> Bools:
     """Which tokens can be compared: trained, with a plausible log-probability, not the first."""
     recorded = row.datum.sampled_logprobs
-    found: Bools = row.datum.loss_mask & np.isfinite(recorded) & (recorded > IMPLAUSIBLE)
+    found: Bools = row.datum.loss_mask & np.isfinite(recorded) & (recorded > IMPLAUSIBLE_LOGPROB)
     found[0] = False
     return found
 
@@ -91,7 +89,7 @@ def comparable(row: DatumRow) -> Bools:
 def implausible(row: DatumRow) -> int:
     """How many sampled tokens' recorded values stand for minus infinity."""
     datum = row.datum
-    return int((datum.loss_mask & (datum.sampled_logprobs <= IMPLAUSIBLE)).sum())
+    return int((datum.loss_mask & (datum.sampled_logprobs <= IMPLAUSIBLE_LOGPROB)).sum())
 
 
 def compared(
@@ -102,7 +100,7 @@ def compared(
     Where candidates were asked for, a token without any is left out.
     """
     datum, usable = row.datum, comparable(row)
-    usable &= np.isfinite(score.logprobs) & (score.logprobs > IMPLAUSIBLE)
+    usable &= np.isfinite(score.logprobs) & (score.logprobs > IMPLAUSIBLE_LOGPROB)
     if score.top is not None:
         usable &= np.array([bool(listed) for listed in score.top])
     call = np.full(usable.size, -1)

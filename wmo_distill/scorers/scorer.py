@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wmo_distill.arrays import ID_LIMIT, Ids, Logprobs
+from wmo_distill.arrays import ID_LIMIT, IMPLAUSIBLE_LOGPROB, Ids, Logprobs
 from wmo_distill.datums.topk import Candidates
 
 Needed = NDArray[np.bool_]
@@ -98,8 +98,6 @@ class Scorer(Protocol):
         ...
 
 
-# Servers write this, or less, for minus infinity, which JSON has no number for.
-NEVER = -9999.0
 # Log-probabilities are rounded sums: one of a sure token may come out a little above 0.
 _ABOVE = 1e-3
 
@@ -152,7 +150,7 @@ def checked(score: Score, tokens: int, needed: Needed | None = None) -> Score:
     wanted = np.ones(tokens, np.bool_) if needed is None else needed.copy()
     wanted[:1] = False
     with np.errstate(invalid="ignore"):
-        missing = ~np.isfinite(values) | (values <= NEVER)
+        missing = ~np.isfinite(values) | (values <= IMPLAUSIBLE_LOGPROB)
         above = values > _ABOVE
     if (missing & wanted).any():
         raise ScoreError(ScoreFault.NOT_FINITE, f"position {int((missing & wanted).argmax())}")
@@ -179,4 +177,4 @@ def _candidates(row: Candidates | None, *, needed: bool) -> Candidates | None:
         if not needed:
             return None
         raise ScoreError(ScoreFault.NOT_FINITE, "a candidate's log-probability")
-    return [(token, logprob) for token, logprob in row if logprob > NEVER]
+    return [(token, logprob) for token, logprob in row if logprob > IMPLAUSIBLE_LOGPROB]

@@ -26,6 +26,11 @@ def at(value: Any, *keys: str) -> Any:
     return value
 
 
+def object_in(value: Any) -> dict[str, Any]:
+    """An object as it is, an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 @dataclass(slots=True)
 class Values:
     """Takes values and remembers how many were damaged, and whether a time had no zone."""

@@ -8,7 +8,7 @@ from wmo_distill.predicates import finish_reason_of
 from wmo_distill.sources.captured import sampling_by_call
 from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.sources.recorded import Call, CallStatus
-from wmo_distill.sources.values import moment
+from wmo_distill.sources.values import moment, object_in
 from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.tokenjson.rows import (
     DAMAGED_LOGPROBS,
@@ -31,7 +31,7 @@ def calls_of(
     calls: list[Call] = []
     sampling: list[Mapping[str, Any]] = []
     for event in events:
-        about = mapping(event.get("data"))
+        about = object_in(event.get("data"))
         for call in _answers(event, about, extra):
             calls.append(call._replace(call_index=len(calls), lineage=lineage))
             sampling.append(_sampling(about))
@@ -44,18 +44,14 @@ def calls_of(
     return calls, evidence
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _answers(event: _Event, about: Mapping[str, Any], extra: bool) -> Iterator[Call]:
-    response = mapping(about.get("response"))
+    response = object_in(about.get("response"))
     choices = response.get("choices")
-    found = [mapping(choice) for choice in choices] if isinstance(choices, list) else []
+    found = [object_in(choice) for choice in choices] if isinstance(choices, list) else []
     status = about.get("http_status")
     failed = about.get("status") == "error" or (type(status) is int and status >= 400)
     key = response.get("id")
-    version = about.get("model_version", mapping(about.get("server")).get("version"))
+    version = about.get("model_version", object_in(about.get("server")).get("version"))
     experts = about.get("routed_experts")
     for number, choice in enumerate(found or [{}]):
         prompt, completion = _ids(about, response, choice)
@@ -90,9 +86,9 @@ def _logprobs(about: Mapping[str, Any], choice: Mapping[str, Any], ids: IdRow) -
     recorded = choice.get("logprobs")
     if recorded is None:
         return logprob_row(about.get("response_log_probs"))
-    content = mapping(recorded).get("content")
+    content = object_in(recorded).get("content")
     if not isinstance(content, list):
-        return logprob_row(mapping(recorded).get("token_logprobs"))
+        return logprob_row(object_in(recorded).get("token_logprobs"))
     if not all(isinstance(one, dict) for one in content):
         return DAMAGED_LOGPROBS
     tokens = [one.get("token") for one in content]
@@ -106,7 +102,7 @@ def _logprobs(about: Mapping[str, Any], choice: Mapping[str, Any], ids: IdRow) -
 
 def _sampling(about: Mapping[str, Any]) -> Mapping[str, Any]:
     """What was asked for, as the gateway sent it; the version is the trainer's step."""
-    asked = {**mapping(about.get("request")), **mapping(about.get("adjusted_params"))}
+    asked = {**object_in(about.get("request")), **object_in(about.get("adjusted_params"))}
     version = about.get("model_version")
     step = {"train_step": version} if type(version) is int else {}
     return {**{k: v for k, v in asked.items() if k not in _TEXTS}, **step}

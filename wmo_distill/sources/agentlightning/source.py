@@ -16,7 +16,7 @@ from wmo_distill.files import FilesState, TrialFiles, parse_json, path_text, pla
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import Completeness, SegmentInfo, SpanSource, StopReason
-from wmo_distill.sources.agentlightning.calls import calls_of, mapping
+from wmo_distill.sources.agentlightning.calls import calls_of
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import (
     CallCounters,
@@ -26,7 +26,7 @@ from wmo_distill.sources.evidence import (
     Identity,
     Times,
 )
-from wmo_distill.sources.values import Values, group_id, moment
+from wmo_distill.sources.values import Values, group_id, moment, object_in
 from wmo_distill.tokenjson.outline import Element, outline, read_between
 
 _HEAD = 65536
@@ -107,7 +107,7 @@ class AgentLightning:
         read = [_value(files, place) for place in attempt.events]
         events = [event for event in read if event is not None]
         whole = None if attempt.about is None else _value(files, attempt.about)
-        rollout = mapping(mapping(whole).get("rollout", whole))
+        rollout = object_in(object_in(whole).get("rollout", whole))
         evaluated = rollout.get("is_train") is False
         requests = [event for event in events if event.get("event_type") == "model_request"]
         lineage = "main" if evaluated else None
@@ -193,11 +193,11 @@ def _identity(
     requests: Sequence[Mapping[str, Any]],
     values: Values,
 ) -> Identity:
-    about, task = mapping(rollout.get("metadata")), rollout.get("input")
+    about, task = object_in(rollout.get("metadata")), rollout.get("input")
     names = [about.get("uid"), about.get("data_id")]
-    names += [mapping(task).get("data_id"), mapping(task).get("instance_id")]
+    names += [object_in(task).get("data_id"), object_in(task).get("instance_id")]
     name = next((values.text(one) for one in names if one), None)
-    models = {mapping(request.get("data")).get("model") for request in requests[:1]}
+    models = {object_in(request.get("data")).get("model") for request in requests[:1]}
     group = [attempt.job, about.get("batch_idx"), name, None if name else task]
     return Identity(
         trial_id=found.trial_id,
@@ -212,7 +212,7 @@ def _identity(
 
 def _ending(rollout: Mapping[str, Any], begun: bool) -> StopReason:
     """`succeeded` says that the agent's program ended well, and not why its episode did."""
-    status = mapping(rollout.get("status"))
+    status = object_in(rollout.get("status"))
     state, message = status.get("state"), status.get("error_message")
     if state == "failed":
         text = message if isinstance(message, str) else ""
@@ -225,7 +225,7 @@ def _grade(events: Sequence[Mapping[str, Any]]) -> GradeEvidence:
     rewards = [event for event in events if event.get("event_type") == "reward"]
     if not rewards:
         return GradeEvidence()
-    about = mapping(rewards[-1].get("data"))
+    about = object_in(rewards[-1].get("data"))
     stand_in = about.get("source") == "fallback"
     return GradeEvidence(
         rewards={"reward": about.get("value")}, recorded_valid=False if stand_in else None
@@ -233,7 +233,7 @@ def _grade(events: Sequence[Mapping[str, Any]]) -> GradeEvidence:
 
 
 def _times(rollout: Mapping[str, Any]) -> Times:
-    status = mapping(rollout.get("status"))
+    status = object_in(rollout.get("status"))
     ended = status.get("state") in ("succeeded", "failed")
     return Times(
         started_at=moment(status.get("created_at")),

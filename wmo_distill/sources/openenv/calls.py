@@ -17,6 +17,7 @@ from wmo_distill.records import SegmentInfo, SegmentKind
 from wmo_distill.sources.captured import sampling_by_call
 from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.sources.recorded import Call
+from wmo_distill.sources.values import object_in
 from wmo_distill.tokenjson.rows import (
     DAMAGED_IDS,
     MISSING_IDS,
@@ -81,7 +82,7 @@ def of_document(document: Mapping[str, Any]) -> Recorded:
                 _logprobs(turn.get("sampled_logprobs"), completion),
                 node,
                 _text(finish_reason_of(turn.get("finish_reason"))),
-                _mapping(turn.get("sampling_params")),
+                object_in(turn.get("sampling_params")),
                 paths.lineage(node, turn.get("root_id")),
                 False if turn.get("discarded") is True else None,
             )
@@ -105,7 +106,7 @@ def of_result(result: Mapping[str, Any]) -> Recorded:
                 prompt, completion, logprobs,
                 _text(turn.get("node_id")),
                 _text(finish_reason_of(turn.get("finish_reason"))),
-                _mapping(turn.get("sampling_params")),
+                object_in(turn.get("sampling_params")),
                 used=False if turn.get("discarded") is True else None,
             )
         )  # fmt: skip
@@ -119,12 +120,12 @@ def of_entries(answer: Mapping[str, Any]) -> Recorded:
     turns = []
     last = -1
     for entry in _objects(answer.get("entries")):
-        about = _mapping(entry.get("metadata"))
+        about = object_in(entry.get("metadata"))
         prompt, completion = id_row(entry.get("prompt_token_ids")), _ids(entry, "completion")
         prompt, completion = _held_against(entry.get("loss_mask"), prompt, completion)
         index = about.get("index")
         last = max(last, index) if type(index) is int and index < 1 << 20 else last
-        response = _mapping(entry.get("response")).get("choices")
+        response = object_in(entry.get("response")).get("choices")
         choice = next(_objects(response), {})
         turns.append(
             _Turn(
@@ -132,7 +133,7 @@ def of_entries(answer: Mapping[str, Any]) -> Recorded:
                 _logprobs(entry.get("per_token_logps"), completion),
                 _text(about.get("node_id")),
                 _text(finish_reason_of(choice.get("finish_reason"))),
-                _mapping(about.get("sampling_params")),
+                object_in(about.get("sampling_params")),
             )
         )  # fmt: skip
     return _recorded(turns, answer, max(0, last + 1 - len(turns)))
@@ -273,10 +274,6 @@ def _objects(values: Any) -> Iterator[Mapping[str, Any]]:
     """The elements of a list, an empty object for each that is none."""
     for value in values if isinstance(values, list) else ():
         yield value if isinstance(value, dict) else {}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str | None:

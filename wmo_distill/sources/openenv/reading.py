@@ -18,7 +18,7 @@ from wmo_distill.sources.evidence import (
 )
 from wmo_distill.sources.openenv.calls import Recorded, of_document, of_entries, of_result
 from wmo_distill.sources.openenv.files import Kind, Piece, value_of
-from wmo_distill.sources.values import Values, group_id, moment
+from wmo_distill.sources.values import Values, group_id, moment, object_in
 
 _INGEST_FAILED = "[FATAL] capture_ingest_failed"
 _CONTEXT_SPENT = "[WARN] context_budget_exhausted"
@@ -38,7 +38,7 @@ def read_session(found: FoundTrial, job: str, pieces: Sequence[Piece]) -> Eviden
             unreadable += 1
             continue
         if piece.kind is Kind.RUN:
-            run, value = value, _mapping(value.get("result"))
+            run, value = value, object_in(value.get("result"))
         if piece.kind in (Kind.RUN, Kind.RESULT):
             result = result or value
             recorded = recorded or of_result(value)
@@ -48,7 +48,7 @@ def read_session(found: FoundTrial, job: str, pieces: Sequence[Piece]) -> Eviden
             recorded = recorded or read(value)
     values = Values()
     graded = {} if result is None else result
-    about = {**_mapping(document.get("metadata")), **run, **graded}
+    about = {**object_in(document.get("metadata")), **run, **graded}
     recorded = recorded or Recorded()
     findings = [*_findings(document.get("validation")), *_findings(graded.get("findings"))]
     return Evidence(
@@ -131,7 +131,7 @@ def _grade(result: Mapping[str, Any] | None) -> GradeEvidence:
     """The rewards by name; the headline is one of them, and `reward` where none has that name."""
     if result is None:
         return GradeEvidence(readable=False)
-    rewards = dict(_mapping(result.get("rewards")))
+    rewards = dict(object_in(result.get("rewards")))
     if result.get("reward") is not None:
         rewards.setdefault("reward", result["reward"])
     raised = result.get("exception_type")
@@ -141,7 +141,3 @@ def _grade(result: Mapping[str, Any] | None) -> GradeEvidence:
 
 def _findings(value: Any) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

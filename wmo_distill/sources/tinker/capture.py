@@ -20,6 +20,7 @@ from wmo_distill.sources.tinker.places import (
     parsed_head,
     seconds_of,
 )
+from wmo_distill.sources.values import object_in
 
 _T = TypeVar("_T")
 
@@ -123,7 +124,7 @@ class Store:
         metadata = _metadata(row)
         return {
             **metadata,
-            "scope": {**_scope(row), **_object(metadata.get("scope"))},
+            "scope": {**_scope(row), **object_in(metadata.get("scope"))},
             "created_at": row["created_at"],
             "sampling_session_id": row["sampling_session_id"],
             "seq_id": row["seq_id"],
@@ -166,11 +167,7 @@ def _scope(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
     data = row["metadata"]
-    return _object(parsed(data) if isinstance(data, bytes) else None)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return object_in(parsed(data) if isinstance(data, bytes) else None)
 
 
 def _list(data: object) -> Any:

@@ -2,16 +2,12 @@
 
 from typing import Any
 
-from wmo_distill.sources.values import Values
+from wmo_distill.sources.values import Values, object_in
 
 
 def errors_of(value: Any) -> list[dict[str, Any]]:
     errors = object_in(value).get("errors")
     return [e for e in errors if isinstance(e, dict)] if isinstance(errors, list) else []
-
-
-def object_in(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def text_in(value: Any) -> str | None:

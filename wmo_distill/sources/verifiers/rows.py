@@ -19,10 +19,10 @@ from wmo_distill.sources.evidence import (
     Times,
 )
 from wmo_distill.sources.recorded import Call
-from wmo_distill.sources.values import Values, at, group_id, moment
+from wmo_distill.sources.values import Values, at, group_id, moment, object_in
 from wmo_distill.sources.verifiers.calls import flat_sampling, is_rounded
 from wmo_distill.sources.verifiers.ending import old_stop_of
-from wmo_distill.sources.verifiers.fields import number_in, object_in, text_in
+from wmo_distill.sources.verifiers.fields import number_in, text_in
 from wmo_distill.sources.verifiers.run import config_of, expected_rollouts, job_of, source_name
 from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.tokenjson.rows import (

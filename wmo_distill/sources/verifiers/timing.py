@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from wmo_distill.sources.evidence import Times
-from wmo_distill.sources.values import at, moment
-from wmo_distill.sources.verifiers.fields import number_in, object_in
+from wmo_distill.sources.values import at, moment, object_in
+from wmo_distill.sources.verifiers.fields import number_in
 
 _PHASES = ("boot", "setup", "agent", "generation", "finalize", "scoring")
 

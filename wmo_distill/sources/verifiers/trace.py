@@ -20,11 +20,11 @@ from wmo_distill.sources.evidence import (
     RunTrace,
     SamplingEvidence,
 )
-from wmo_distill.sources.values import Values, at, group_id
+from wmo_distill.sources.values import Values, at, group_id, object_in
 from wmo_distill.sources.verifiers.calls import entries_by_node, flat_sampling, recorded_calls
 from wmo_distill.sources.verifiers.chats import chats_of
 from wmo_distill.sources.verifiers.ending import Signs, stop_of
-from wmo_distill.sources.verifiers.fields import errors_of, number_in, object_in, text_in
+from wmo_distill.sources.verifiers.fields import errors_of, number_in, text_in
 from wmo_distill.sources.verifiers.grading import grade_of
 from wmo_distill.sources.verifiers.graph import graph_of
 from wmo_distill.sources.verifiers.run import config_of, expected_rollouts, job_of, source_name
