@@ -83,10 +83,10 @@ def witness_of(chats: Sequence[Segment], header: Ids) -> Witness:
 
     `header` is that of the chats, see `header_of`.
     """
-    followed = [(chat, k, extends) for chat in chats for k, extends in _followed(chat)]
-    if not followed or header.size < 2:
-        return Witness(header)
     size = header.size
+    if size < 2 or all(chat.extends[1:].all() for chat in chats):
+        return Witness(header)
+    followed = [(chat, k, extends) for chat in chats for k, extends in _followed(chat)]
     reached = [size if extends else _reached(chat, k, size) for chat, k, extends in followed]
     starts = sorted({*reached} - {0})
     if starts and starts[0] < size:
