@@ -1,7 +1,7 @@
 """Every question that this process asks the file system below a directory, and faults for answers.
 
 The functions of `os` that readers use are replaced by ones that count, and fail where they are
-asked to; what SQLite asks cannot be seen from here, so its `connect` stands for it.
+asked to; what SQLite asks cannot be seen from here, so its `connect` is for it.
 """
 
 import errno

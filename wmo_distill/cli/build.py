@@ -9,6 +9,7 @@ from wmo_distill.cli.flags import Paths
 from wmo_distill.cli.output import Printing, Progress, say, say_errors
 from wmo_distill.operation import Options, option
 from wmo_distill.options import BuildOptions
+from wmo_distill.report.tables import printable
 
 if TYPE_CHECKING:
     from wmo_distill.pipeline.summary import Summary

@@ -152,9 +152,7 @@ def _look(
     return None
 
 
-def _read(
-    trials: Sequence[FoundTrial], chosen: Iterable[int], unread: dict[str, str]
-) -> Read:
+def _read(trials: Sequence[FoundTrial], chosen: Iterable[int], unread: dict[str, str]) -> Read:
     """The records of the chosen trials that could be read."""
     read: dict[int, tuple[TrialRecord, ...]] = {}
     for index in chosen:
