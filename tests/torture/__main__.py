@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import pkgutil
+import signal
 import sys
 import tempfile
 import time
@@ -52,23 +53,30 @@ def main(arguments: list[str] | None = None) -> int:
     done: Counter[str] = Counter()
     found: Counter[str] = Counter()
     left_out: list[LeftOut] = []
-    for name in given.names or known:
-        began = time.monotonic()
-        say(f"{name}: {known[name]}")
-        for one in tries(name, given.minutes / MINUTES):
-            if isinstance(one, LeftOut):
-                left_out.append(one)
-                continue
-            done[one.kind] += 1
-            found[one.kind] += one.fault is not None
-            if one.fault is not None:
-                say(f"FOUND {one.kind}: {printable(one.fault)}")
-        say(f"{name}: {time.monotonic() - began:.0f} s")
+    stopped = False
+    try:
+        for name in given.names or known:
+            began = time.monotonic()
+            say(f"{name}: {known[name]}")
+            for one in tries(name, given.minutes / MINUTES):
+                if isinstance(one, LeftOut):
+                    left_out.append(one)
+                    continue
+                done[one.kind] += 1
+                found[one.kind] += one.fault is not None
+                if one.fault is not None:
+                    say(f"FOUND {one.kind}: {printable(one.fault)}")
+            say(f"{name}: {time.monotonic() - began:.0f} s")
+    except KeyboardInterrupt:
+        stopped = True
     rows = [[kind, f"{n:,}", f"{found[kind]:,}"] for kind, n in done.items()]
     rows.append(["all", f"{done.total():,}", f"{found.total():,}"])
     put(table(rows, head=["attack", "tries", "found"]))
     for one in left_out:
         put(f"left out: {one.kind}: {one.why}")
+    if stopped:
+        put("stopped before the end")
+        return 128 + signal.SIGINT
     return 1 if found.total() else 0
 
 

@@ -68,3 +68,15 @@ def test_an_attack_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_attacks_are_those_of_the_folder() -> None:
     assert {"kills", "write_faults", "servers", "at_once", "opened"} <= set(runner.attacks())
     assert (times(1000, 1.0), times(1000, 0.01), times(1000, 0.0)) == (1000, 10, 1)
+
+
+def test_a_run_that_is_stopped_prints_what_it_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tries(name: str, effort: float) -> Iterator[Try]:
+        yield Try("a try")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "tries", tries)
+    assert runner.main(["kills"]) == 130
+    assert "a try       1      0" in capsys.readouterr().out
