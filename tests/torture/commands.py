@@ -20,7 +20,7 @@ from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import UsageError
 from wmo_distill.exporters.registry import TARGETS
 from wmo_distill.outputs.faults import Fault
-from wmo_distill.outputs.manifest import MANIFEST
+from wmo_distill.outputs.manifest import MANIFEST, STAGING
 from wmo_distill.scorers.cache import SCORES
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.verify import verify
@@ -89,8 +89,12 @@ class Case:
             found = [str(fault) for fault in self.verify(out)]
         except UsageError as error:
             found = [str(error)]
-        # Files that no manifest names are removed by the next run.
-        faults = [text for text in found if "only parts that the manifest names" not in text]
+        # Files that no manifest names are removed by the next run; and between the last two steps
+        # of a commit the ledger is the new one already.
+        passing = ["only parts that the manifest names"]
+        if any(out.glob(f"{STAGING}*/{MANIFEST}")):
+            passing.append("ledger.parquet")
+        faults = [text for text in found if not any(words in text for words in passing)]
         return "; ".join(faults[:2]) or None
 
     def end_fault(self, commands: Commands, out: Path, *, bytewise: bool) -> str | None:

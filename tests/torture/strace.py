@@ -57,7 +57,9 @@ def missing() -> str | None:
             subprocess.run(["apt-get", "-qq", *step.split()], capture_output=True, check=False)
     if shutil.which("strace") is None:
         return "no strace; install it with the system's package manager"
-    tried = run([*_STRACE, "-qq", "-e", "inject=rmdir:error=EIO", sys.executable, "-c", ""])
+    tried = run(
+        [*_STRACE, "-qq", "--seccomp-bpf", "-e", "inject=rmdir:error=EIO", sys.executable, "-c", ""]
+    )
     return f"strace cannot trace: {tried.said[-200:]}" if tried.code else None
 
 
