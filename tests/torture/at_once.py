@@ -126,7 +126,8 @@ def _readers(place: Path, most: int) -> Iterator[Try]:
     job, out = make_job(place / "read-job", *(f"t{i}" for i in range(5))), place / "read"
     build([job], out, workers=1)
     stop = threading.Event()
-    builder = threading.Thread(target=_rebuild, args=(job, out, stop))
+    failed: list[str] = []
+    builder = threading.Thread(target=_rebuild, args=(job, out, stop, failed))
     builder.start()
     try:
         for n in range(most):
@@ -134,15 +135,19 @@ def _readers(place: Path, most: int) -> Iterator[Try]:
     finally:
         stop.set()
         builder.join()
-    faults = verify(out)
-    yield Try("reader during builds", f"in the end: {faults[0]}" if faults else None)
+    failed += map(str, verify(out))
+    yield Try("reader during builds", f"of the builds: {failed[0]}" if failed else None)
 
 
-def _rebuild(job: Path, out: Path, stop: threading.Event) -> None:
+def _rebuild(job: Path, out: Path, stop: threading.Event, failed: list[str]) -> None:
+    """Builds until the readers are done; one that is kept out by a reader has failed."""
     n = 0
     while not stop.is_set():
         touch(job / f"t{n % 5}" / "result.json")
-        build([job], out, workers=1)
+        try:
+            build([job], out, workers=1)
+        except Exception as error:
+            failed.append(f"{type(error).__name__}: {error}")
         n += 1
 
 

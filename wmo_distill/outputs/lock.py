@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,11 +22,11 @@ def writer_lock(out: Path) -> Iterator[None]:
     while True:
         made = _made(out)
         try:
-            held, place = _locked(out)
+            held = _locked(out)
         except FileNotFoundError:  # who made it has removed it
             continue
         try:
-            if not _is_at(held, place):  # removed after it was opened: nobody else sees this lock
+            if not _is_at(held, out):  # removed after it was opened: nobody else sees this lock
                 continue
             try:
                 yield
@@ -52,21 +53,24 @@ def _made(out: Path) -> bool:
     return True
 
 
-def _locked(out: Path) -> tuple[int, Path]:
-    """An open, locked file and its path: the directory itself, so that no file is left behind."""
+def _locked(out: Path) -> int:
+    """An open, locked file: the directory itself, so that no file is left behind."""
     directory = os.open(out, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _lock(directory, out), out
+        return _lock(directory, out)
     except OSError:
         # Network file systems lock only what is open for writing.
-        place = out / LOCK_FILE
-        file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        return _lock(file, out), place
+        file = os.open(out / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return _lock(file, out)
 
 
-def _is_at(held: int, place: Path) -> bool:
+def _is_at(held: int, out: Path) -> bool:
+    """Whether what was locked is what others would lock now."""
+    state = os.fstat(held)
     try:
-        return os.path.samestat(os.fstat(held), os.stat(place))
+        return os.path.samestat(
+            state, os.stat(out if stat.S_ISDIR(state.st_mode) else out / LOCK_FILE)
+        )
     except FileNotFoundError:
         return False
 
