@@ -26,7 +26,7 @@ from wmo_distill.errors import DistillError
 from wmo_distill.pipeline.summary import Summary
 from wmo_distill.shards.manifest import read_manifest
 
-SAMPLE = int(os.environ.get("READING_FAULTS", "14"))
+SAMPLE = int(os.environ.get("READING_FAULTS", "10"))
 """Faults of each kind in each tree."""
 _T = TypeVar("_T")
 
