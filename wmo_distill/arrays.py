@@ -59,9 +59,24 @@ def common_prefix(a: Ids, b: Ids) -> int:
     n = min(a.size, b.size)
     if not n:
         return 0
+    if a.base is not None and a.base is b.base and a.ctypes.data == b.ctypes.data:
+        return n  # both begin at one place in memory
     differs = a[:n] != b[:n]
     first = int(differs.argmax())
     return first if differs[first] else n
+
+
+def find_all(ids: Ids, wanted: Ids) -> NDArray[np.intp]:
+    """Where `wanted` starts in `ids`."""
+    last = ids.size - wanted.size
+    if last < 0 or not wanted.size:
+        return np.empty(0, np.intp)
+    places = np.flatnonzero(ids[: last + 1] == wanted[0])
+    for offset in range(1, wanted.size):
+        if not places.size:
+            break
+        places = places[ids[places + offset] == wanted[offset]]
+    return places
 
 
 class Lists:

@@ -136,15 +136,18 @@ class Segment:
         return self._prompts[at]
 
     def _fill_prompts(self, last: int) -> None:
-        """Build the prompts up to call `last`.
+        """Build the prompts up to call `last`, and as many again as there are.
 
         Prompts of which each keeps the whole one before share an array, so that reading every
         prompt of a clean chat takes memory linear in its tokens.
         """
         sizes, prompts = self.prompt_lens, self._prompts
+        last = max(last, 2 * len(prompts))
         cut = np.flatnonzero(self.prefix_len[1:] < sizes[:-1]) + 1
         for start, stop in pairwise([0, *cut.tolist(), len(self)]):
-            if start > last or stop <= len(prompts):
+            if start > last:
+                break
+            if stop <= len(prompts):
                 continue
             room = np.empty(sizes[stop - 1], np.int32)
             kept = int(self.prefix_len[start])

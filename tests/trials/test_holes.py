@@ -3,11 +3,16 @@
 from collections.abc import Iterator
 from itertools import combinations
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.trials.templates import TEMPLATES, Message, ids_of
 from tests.trials.test_lineage import placed, recorded
 from wmo_distill.issues import Issue
+from wmo_distill.segment import Segment
+from wmo_distill.trials.holes import starts_of
 
 Calls = list[tuple[list[int], list[int]]]
 
@@ -90,3 +95,49 @@ def test_a_history_begun_anew_alone_shows_no_place_of_an_answer() -> None:
 def test_an_example_in_the_first_prompt_is_seen_where_less_is_written_before_it() -> None:
     calls = conversation("qwen 3, no thinking", plain(4))[2:]
     assert Issue.HISTORY_BEFORE_FIRST_CALL in placed(recorded(calls)).issues
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 6), st.lists(st.integers(0, 2), max_size=4),
+                  st.lists(st.integers(0, 2), max_size=3)),
+        min_size=1, max_size=9,
+    ),
+    st.integers(0, 3),
+)  # fmt: skip
+def test_the_nearest_prompt_that_is_kept_is_the_one_that_a_search_finds(
+    calls: list[tuple[int, list[int], list[int]]], less: int
+) -> None:
+    """One look at all calls against a search back from each."""
+    history: list[int] = []
+    coded, shares, sizes = [], [], []
+    for at, (kept, new, sampled) in enumerate(calls):
+        shares.append(min(kept, len(history)))
+        prompt = history[: shares[-1]] + new
+        sizes.append(len(prompt))
+        history = prompt + sampled
+        coded.append(
+            (
+                at,
+                shares[-1],
+                np.array(new, np.int32),
+                np.array(sampled, np.int32),
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+            )
+        )
+
+    def searched(k: int) -> tuple[int, int] | None:
+        shared = shares[k]
+        for j in range(k - 1, -1, -1):
+            if sizes[j] - less <= shared and sizes[j] - less < sizes[k]:
+                return j, shared
+            shared = min(shared, sizes[j], shares[j])
+        return None
+
+    chat = Segment.of(0, coded)
+    assert starts_of(chat, less) == [searched(k) for k in range(len(calls))]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wmo_distill.arrays import Ids
+from wmo_distill.arrays import Ids, find_all
 from wmo_distill.datums.datum import BreakCause
 from wmo_distill.predicates import cut_at_cap
 from wmo_distill.segment import Segment
@@ -55,10 +55,30 @@ def _comes_back(lost: Ids, prompt: Ids) -> bool:
     ending = lost[-_ENDING:]
     if ending.size < 2 or ending.size == lost.size:
         return False
-    for size in range(min(lost.size - 1, prompt.size), ending.size - 1, -1):
-        if np.array_equal(lost[-size:], prompt[:size]):
-            return True
-    return False
+    if not find_all(lost[1:], prompt[: ending.size]).size:
+        return False
+    return _longest_end(lost[1:].tolist(), prompt[: lost.size - 1].tolist()) >= ending.size
+
+
+def _longest_end(ids: list[int], start: list[int]) -> int:
+    """How long the longest end of `ids` is that `start` begins with.
+
+    Each id is looked at about twice (Knuth, Morris, Pratt): `back[k]` is the same for the first k
+    ids of `start` and themselves.
+    """
+    back = [0, 0]
+    size = 0
+    for k in range(1, len(start)):
+        while size and start[k] != start[size]:
+            size = back[size]
+        size += start[k] == start[size]
+        back.append(size)
+    size = 0
+    for one in ids:
+        while size and (size == len(start) or one != start[size]):
+            size = back[size]
+        size += one == start[size]
+    return size
 
 
 def _meets_again(lost: Ids, prompt: Ids) -> bool:

@@ -1,5 +1,6 @@
 """The calls of one segment to fragments: runs in which each prompt extends what came before."""
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,6 +14,7 @@ from wmo_distill.arrays import Ids, Lists
 from wmo_distill.datums.breaks import Decode, break_cause
 from wmo_distill.datums.datum import BreakCause
 from wmo_distill.segment import Segment
+from wmo_distill.tokenjson.tree import ROOT, IdTree
 from wmo_distill.tokens import chat_of, spans_of
 
 
@@ -99,40 +101,61 @@ def merge(
     if (chat.call_index[1:] < chat.call_index[:-1]).any():
         chat = chat_of(sorted(spans_of(chat), key=attrgetter("call_index")))
     fragments: list[Fragment] = []
-    open_: Fragment | None = None
+    known = frozenset(compactions)
+    open_ = -1
     ties = 0
+    ends = _Ends(fragments)
     begins = np.flatnonzero(~chat.extends).tolist()
     for at, stop in pairwise([*begins, len(chat)]):
         prompt, calls = chat.prompt(at), slice(at, stop)
-        found, tied = _earlier(fragments, prompt) if reopen else (None, False)
+        found, tied = ends.longest(prompt) if reopen else (None, False)
         ties += tied
         if found is not None:
             open_ = found
-            open_.add(calls, prompt[open_.size :])
-            continue
-        open_ = Fragment(chat)
-        if at:
-            open_.position = int(chat.prefix_len[at])
-            summarized = int(chat.call_index[at]) in compactions
-            open_.cause = break_cause(chat, at, summarized=summarized, decode=decode)
-        open_.add(calls, prompt)
-        fragments.append(open_)
-    return Merged(fragments, open_, ties)
+            fragments[found].add(calls, prompt[fragments[found].size :])
+        else:
+            open_ = len(fragments)
+            fragments.append(Fragment(chat))
+            if at:
+                summarized = int(chat.call_index[at]) in known
+                fragments[open_].position = int(chat.prefix_len[at])
+                fragments[open_].cause = break_cause(chat, at, summarized=summarized, decode=decode)
+            fragments[open_].add(calls, prompt)
+        if reopen:
+            ends.put(open_, prompt)
+    return Merged(fragments, fragments[open_] if fragments else None, ties)
 
 
-def _earlier(fragments: Sequence[Fragment], prompt: Ids) -> tuple[Fragment | None, bool]:
-    """The longest fragment that the prompt starts with, and whether another is as long."""
-    matching = [
-        fragment
-        for fragment in fragments
-        if 0 < fragment.size <= prompt.size
-        and np.array_equal(fragment.tokens().ids, prompt[: fragment.size])
-    ]
-    if not matching:
+@dataclass(slots=True)
+class _Ends:
+    """Where fragments end, in a tree of their ids."""
+
+    fragments: list[Fragment]
+    tree: IdTree = field(default_factory=IdTree)
+    ending: dict[int, list[int]] = field(default_factory=dict)
+    """By node the numbers of the fragments that end there, ascending."""
+
+    def longest(self, prompt: Ids) -> tuple[int | None, bool]:
+        """The longest fragment that a prompt starts with, the last of several as long, taken out.
+
+        Also whether there are others.
+        """
+        node = self.tree.walk(ROOT, prompt)
+        while node != ROOT:
+            if ended := self.ending.get(node):
+                return ended.pop(), bool(ended)
+            node = self.tree.up[node]
         return None, False
-    longest = max(fragment.size for fragment in matching)
-    best = [fragment for fragment in matching if fragment.size == longest]
-    return best[-1], len(best) > 1
+
+    def put(self, number: int, prompt: Ids) -> None:
+        """Put in a fragment that has grown by a run of calls with this first prompt."""
+        chat, (calls, _) = self.fragments[number].chat, self.fragments[number].runs[-1]
+        node = self.tree.walk(ROOT, prompt)
+        for at in range(calls.start, calls.stop):
+            if at > calls.start:
+                node = self.tree.walk(node, chat.suffix(at))
+            node = self.tree.walk(node, chat.sampled(at))
+        insort(self.ending.setdefault(node, []), number)
 
 
 def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """What recorders in front of a model share: their own names in paths, and sampling by call."""
 
 import math
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -89,6 +90,8 @@ class Roots:
     def __init__(self) -> None:
         self._ends: dict[int, dict[int, int]] = {}
         """By length and digest of prompt and sampled ids: the root."""
+        self._sizes: list[int] = []
+        """The lengths, ascending."""
 
     def add(self, number: int, prompt: Ids | None, answers: Sequence[Ids | None]) -> int:
         """The root of a call; calls are given in order of time."""
@@ -96,13 +99,17 @@ class Roots:
             return number
         digests = _digests(prompt)
         root = number
-        for size in sorted((n for n in self._ends if n <= prompt.size), reverse=True):
-            known = self._ends[size].get(int(digests[size - 1]))
+        sizes = self._sizes[: bisect_right(self._sizes, prompt.size)]
+        ends = digests[np.array(sizes, np.intp) - 1].tolist()
+        for size, digest in zip(reversed(sizes), reversed(ends), strict=True):
+            known = self._ends[size].get(digest)
             if known is not None:
                 root = known
                 break
         for ids in answers:
             whole = np.concatenate([prompt, NO_IDS if ids is None else ids])
+            if whole.size not in self._ends:
+                insort(self._sizes, whole.size)
             self._ends.setdefault(whole.size, {})[int(_digests(whole)[-1])] = root
         return root
 

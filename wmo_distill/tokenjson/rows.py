@@ -2,6 +2,7 @@
 
 import math
 from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -129,6 +130,19 @@ def whole_row(row: IdRow) -> Ids | None:
     if len(pieces) == 1:
         return pieces[0]
     return np.concatenate(pieces[::-1]) if pieces else NO_IDS
+
+
+def whole_rows(rows: Iterable[IdRow]) -> Iterator[Ids | None]:
+    """The same for each row; what it shares with the row given before it is copied from that."""
+    before: IdRow | None = None
+    ids: Ids | None = None
+    for row in rows:
+        if row.delta is not None and ids is not None and row.before is before:
+            ids = np.concatenate([ids[: row.shared], row.delta]) if row.shared else row.delta
+        else:
+            ids = whole_row(row)
+        before = row
+        yield ids
 
 
 def same_ids(a: IdRow, b: IdRow) -> bool:

@@ -3,7 +3,7 @@
 Order is kept always, and an element is placed only where no other place is possible.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -26,12 +26,10 @@ def place_completions(
     """
     added = [_added(before, after) for before, after in pairwise(prompts)]
     spare = len(prompts) - len(completions)
-    options = []
-    for j, completion in enumerate(completions):
-        end = len(added) if spare < 0 else min(len(added), j + spare + 1)
-        options.append([k for k in range(j, end) if _begins(added[k], completion)])
-    earliest = _earliest(options)
-    placed = _forced(options[: len(earliest)], earliest)
+    stops = [
+        len(added) if spare < 0 else min(len(added), j + spare + 1) for j in range(len(completions))
+    ]
+    placed = _forced(stops, lambda j, k: _begins(added[k], completions[j]))
     first = next((j for j, k in enumerate(placed) if k is None), len(placed))
     kept: list[int | None] = list(placed[:first])
     if first == len(completions) - 1 and completions[-1] is not None:
@@ -46,32 +44,32 @@ def place_by_length(lengths: Sequence[int], rows: Sequence[int]) -> list[int | N
 
     `lengths` are the calls' numbers of sampled ids. No row is placed if not all of them fit.
     """
-    options = [[k for k, length in enumerate(lengths) if length == row] for row in rows]
-    earliest = _earliest(options)
-    if len(earliest) < len(rows):
-        return [None] * len(rows)
-    return _forced(options, earliest)
+    placed = _forced([len(lengths)] * len(rows), lambda j, k: lengths[k] == rows[j])
+    return placed if len(placed) == len(rows) else [None] * len(rows)
 
 
-def _earliest(options: Sequence[Sequence[int]]) -> list[int]:
-    """The earliest places in ascending order, as far as there are any."""
-    taken: list[int] = []
-    for places in options:
-        after = taken[-1] if taken else -1
-        place = next((k for k in places if k > after), None)
+def _forced(stops: Sequence[int], fits: Callable[[int, int], bool]) -> list[int | None]:
+    """The one place of each element in every ascending order, None where orders differ.
+
+    Element j may have place k below stops[j] if it fits there; stops ascend. The list ends where no
+    order goes on. The earliest and the latest order are found in one pass each:
+
+        fits      0: 0 or 1    1: 1 or 2    2: 4
+        earliest  0            1            4
+        latest    1            2            4        only element 2 has one place
+    """
+    earliest: list[int] = []
+    for j, stop in enumerate(stops):
+        begin = earliest[-1] + 1 if earliest else 0
+        place = next((k for k in range(begin, stop) if fits(j, k)), None)
         if place is None:
             break
-        taken.append(place)
-    return taken
-
-
-def _forced(options: Sequence[Sequence[int]], earliest: Sequence[int]) -> list[int | None]:
-    """Each place that the latest possible order gives too."""
+        earliest.append(place)
     placed: list[int | None] = []
-    before: int | None = None
-    for places, early in zip(reversed(options), reversed(earliest), strict=True):
-        before = max(k for k in places if before is None or k < before)
-        placed.append(early if early == before else None)
+    latest = max(stops, default=0)
+    for j, early in reversed(list(enumerate(earliest))):
+        latest = next(k for k in range(min(latest, stops[j]) - 1, -1, -1) if fits(j, k))
+        placed.append(early if early == latest else None)
     return placed[::-1]
 
 

@@ -19,9 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wmo_distill.arrays import NO_IDS, Ids
+from wmo_distill.arrays import NO_IDS, Ids, find_all
 from wmo_distill.segment import Segment
 
 # No template's header is as long; what is common beyond it is the end of an observation.
@@ -86,8 +85,8 @@ def witness_of(chats: Sequence[Segment], header: Ids) -> Witness:
     size = header.size
     if size < 2 or all(chat.extends[1:].all() for chat in chats):
         return Witness(header)
-    followed = [(chat, k, extends) for chat in chats for k, extends in _followed(chat)]
-    reached = [size if extends else _reached(chat, k, size) for chat, k, extends in followed]
+    followed = [(chat, k, bool(chat.extends[k])) for chat in chats for k in range(1, len(chat))]
+    reached = [n for chat in chats for n in _reached(chat, size)]
     starts = sorted({*reached} - {0})
     if starts and starts[0] < size:
         ends = _turn_ends(chats)
@@ -104,18 +103,19 @@ def witness_of(chats: Sequence[Segment], header: Ids) -> Witness:
     return Witness(header[:written], size - written, bool(starts))
 
 
-def _followed(chat: Segment) -> Iterator[tuple[int, bool]]:
-    """(a call that has one before it in its chat, whether it extends that)."""
-    return enumerate(chat.extends[1:].tolist(), 1)
-
-
-def _reached(chat: Segment, k: int, size: int) -> int:
-    """How many ids of the header before an earlier answer prompt `k` holds as well.
+def _reached(chat: Segment, size: int) -> Iterator[int]:
+    """How many ids of the header before an earlier answer each prompt but the first holds as well.
 
     Of the last one of which it holds any; 0 where there is none.
     """
-    kept = (shared - (given - size) for _, given, shared in _before(chat, k))
-    return next((min(size, n) for n in kept if n > 0), 0)
+    for k, start in enumerate(starts_of(chat, size - 1)[1:], 1):
+        if chat.extends[k]:
+            yield size
+        elif start is None:
+            yield 0
+        else:
+            j, shared = start
+            yield min(size, shared - (int(chat.prompt_lens[j]) - size))
 
 
 def holes(chat: Segment, witness: Witness, positions: Sequence[int]) -> int:
@@ -133,51 +133,74 @@ def holes(chat: Segment, witness: Witness, positions: Sequence[int]) -> int:
         new = chat.prompt_suffix[1 : len(chat)].flat
         if find_all(new, header).size < len(chat):
             return 0
-    missing = [0] * len(chat)
-    for k, extends in _followed(chat):
-        found = _added(chat, k, extends, witness)
-        if found is not None:
+    starts = starts_of(chat, witness.unwritten)
+    before = [0]  # how many are missing before each call
+    for k in range(1, len(chat)):
+        missing = 0
+        if found := _added(chat, k, starts[k], witness):
             j, answers = found
-            known = positions[k] - positions[j] - 1 + sum(missing[j + 1 : k])
-            missing[k] = max(0, answers - 1 - known)
-    return sum(missing)
+            known = positions[k] - positions[j] - 1 + before[k - 1] - before[j]
+            missing = max(0, answers - 1 - known)
+        before.append(before[-1] + missing)
+    return before[-1]
 
 
-def _added(chat: Segment, k: int, extends: bool, witness: Witness) -> tuple[int, int] | None:
+def _added(chat: Segment, k: int, start: "Start", witness: Witness) -> tuple[int, int] | None:
     """(the call whose prompt a prompt begins with, how many headers of answers it adds to that).
 
     None where there is no such call.
     """
-    header, size = witness.header, int(chat.prompt_lens[k])
-    if extends:
+    header = witness.header
+    if chat.extends[k]:
         # The answer before has ended.
         new = np.concatenate([header[:1], chat.suffix(k)])
         return k - 1, _answers(new, header, _parted(new, header))
-    for j, given, shared in _before(chat, k):
-        known = given - witness.unwritten
-        if known <= shared and known < size:
-            if j == k - 1:
-                new = np.concatenate([chat.sampled(j)[: max(0, shared - given)], chat.suffix(k)])
-            else:
-                new = chat.prompt(k)[known:]
-            parted = _parted(new, header)
-            return j, _answers(new, header, parted) - _answers(chat.sampled(j), header, parted)
-    return None
+    if start is None:
+        return None
+    j, shared = start
+    given = int(chat.prompt_lens[j])
+    if j == k - 1:
+        new = np.concatenate([chat.sampled(j)[: max(0, shared - given)], chat.suffix(k)])
+    else:
+        new = chat.prompt(k)[given - witness.unwritten :]
+    parted = _parted(new, header)
+    return j, _answers(new, header, parted) - _answers(chat.sampled(j), header, parted)
 
 
-def _before(chat: Segment, k: int) -> Iterator[tuple[int, int, int]]:
-    """(an earlier call, its prompt's length, how much of it the prompt `k` shares), latest first.
+Start = tuple[int, int] | None
+"""(an earlier call, how many ids a later prompt shares with its prompt and sampled ids)."""
 
-    At least so much is shared: what each prompt between shares with the one before it. Ends where
-    that is less than any prompt without its header.
+
+def starts_of(chat: Segment, less: int) -> list[Start]:
+    """For each call the nearest one before whose prompt its own starts with and goes on from.
+
+    The earlier prompt without its last `less` ids. As far as each prompt's share with the one
+    before tells. A prompt that a later one does not keep is never looked at again:
+
+        prompt   1 2   1 2 3   1 2 9   1 2 9 4
+        starts   -     0       0       2
     """
-    sizes, shared = chat.prompt_lens, int(chat.prefix_len[k])
-    shortest = int(sizes.min()) - _LONGEST_HEADER
-    for j in range(k - 1, -1, -1):
-        if shared < shortest:
-            return
-        yield j, int(sizes[j]), shared
-        shared = min(shared, int(sizes[j]), int(chat.prefix_len[j]))
+    sizes, shares = chat.prompt_lens.tolist(), chat.prefix_len.tolist()
+    kept: list[tuple[int, int]] = []  # (call, what the next of these shares with it)
+    found: list[Start] = []
+    share = 0  # of this prompt with that of the last one kept
+    for k, size in enumerate(sizes):
+        share = min(share, shares[k])
+        while kept and (sizes[kept[-1][0]] - less > share or sizes[kept[-1][0]] - less == size):
+            kept.pop()
+            if kept:
+                share = min(share, kept[-1][1])
+        found.append((kept[-1][0], share) if kept else None)
+        # This one is nearer than those as long, and is kept wherever they are.
+        while kept and sizes[kept[-1][0]] >= size:
+            kept.pop()
+            if kept:
+                share = min(share, kept[-1][1])
+        if kept:
+            kept[-1] = (kept[-1][0], share)
+        kept.append((k, 0))
+        share = size + chat.sampled(k).size
+    return found
 
 
 def _parted(new: Ids, header: Ids) -> bool:
@@ -204,19 +227,6 @@ def _answers(ids: Ids, header: Ids, parted: bool) -> int:
 def history_before(chat: Segment, witness: Witness) -> bool:
     """Whether a chat's first prompt already holds an answer: few-shot, or a resumed history."""
     return witness.is_telling and find_all(chat.prompt(0), witness.header).size > 1
-
-
-def find_all(ids: Ids, wanted: Ids) -> NDArray[np.intp]:
-    """Where `wanted` starts in `ids`."""
-    last = ids.size - wanted.size
-    if last < 0 or not wanted.size:
-        return np.empty(0, np.intp)
-    places = np.flatnonzero(ids[: last + 1] == wanted[0])
-    for offset in range(1, wanted.size):
-        if not places.size:
-            break
-        places = places[ids[places + offset] == wanted[offset]]
-    return places
 
 
 def _calls(chats: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:

@@ -11,19 +11,18 @@ if they open with the same first message and the one starts after the other's en
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from wmo_distill.arrays import NO_IDS, Ids
+from wmo_distill.arrays import Ids
 from wmo_distill.issues import Issue
 from wmo_distill.sources.recorded import Call
-from wmo_distill.tokenjson.rows import whole_row
-
-_Key = tuple[int, bytes]
-"""Length and digest of a run of ids."""
+from wmo_distill.tokenjson.rows import whole_row, whole_rows
+from wmo_distill.tokenjson.tree import ROOT, IdTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,24 @@ class _Chain:
     opening: bytes
 
 
-@dataclass(slots=True)
-class _Keys:
-    """The digests of one call: of its prompt, of prompt and sampled ids, and of what starts it."""
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where in a tree of ids the prompt of each call ends, and where its prompt and answer do."""
 
-    prompt: _Key
-    sequence: _Key
-    starts: dict[_Key, None] = field(default_factory=dict)
+    tree: IdTree
+    prompts: list[int]
+    sequences: list[int]
+
+    @classmethod
+    def of(cls, calls: Sequence[Call]) -> "_Places":
+        tree = IdTree()
+        prompts = [tree.add(call.prompt) for call in calls]
+        answers = (whole_row(call.completion) for call in calls)
+        ends = [
+            node if ids is None else tree.walk(node, ids)
+            for node, ids in zip(prompts, answers, strict=True)
+        ]
+        return cls(tree, prompts, ends)
 
 
 def lineage_of(calls: Sequence[Call], header: Ids) -> Lineage:
@@ -59,11 +69,11 @@ def lineage_of(calls: Sequence[Call], header: Ids) -> Lineage:
 
     `header` is what every prompt ends with, see `holes`; without one all calls are one chat.
     """
-    keys, openings = _keys(calls, header)
-    parents = _parents(keys)
-    superseded, unsure = _superseded(calls, keys, parents)
+    places = _Places.of(calls)
+    parents = _parents(places)
+    superseded, unsure = _superseded(calls, places, parents)
     kept = [i for i in range(len(calls)) if i not in superseded]
-    chats, unclear = _chats(_chains(kept, parents, openings))
+    chats, unclear = _chats(_chains(kept, parents, _openings(calls, header)))
     return Lineage(
         tuple(chats),
         tuple(sorted(superseded)),
@@ -76,8 +86,8 @@ def answers_of(calls: Sequence[Call]) -> Lineage:
     passed = any(call.used is False for call in calls)
     if not passed and not any(_same_prompt(a, b) for a, b in pairwise(calls)):
         return Lineage((tuple(range(len(calls))),))
-    keys, _ = _keys(calls, NO_IDS)
-    superseded, unsure = _superseded(calls, keys, _parents(keys))
+    places = _Places.of(calls)
+    superseded, unsure = _superseded(calls, places, _parents(places))
     kept = tuple(i for i in range(len(calls)) if i not in superseded)
     issues = (Issue.AMBIGUOUS_LAST_CALL,) * unsure
     return Lineage((kept,), tuple(sorted(superseded)), issues)
@@ -91,38 +101,16 @@ def _same_prompt(a: Call, b: Call) -> bool:
     )
 
 
-def _keys(calls: Sequence[Call], header: Ids) -> tuple[list[_Keys], list[bytes]]:
-    """The digests of each call, and its first message; one whole prompt at a time."""
-    sampled = [whole_row(call.completion) for call in calls]
-    sizes = [NO_IDS if ids is None else ids for ids in sampled]
-    ends = {call.prompt.size for call in calls}
-    ends |= {call.prompt.size + ids.size for call, ids in zip(calls, sizes, strict=True)}
-    marks = sorted(ends)
-    keys: list[_Keys] = []
-    openings: list[bytes] = []
-    for call, ids in zip(calls, sizes, strict=True):
-        prompt = whole_row(call.prompt)
-        assert prompt is not None
-        digest = hashlib.blake2b(digest_size=16)
-        starts: dict[_Key, None] = {}
-        at = 0
-        for end in marks:
-            if end > prompt.size:
-                break
-            digest.update(prompt[at:end].tobytes())
-            starts[end, digest.digest()] = None
-            at = end
-        own = next(reversed(starts))
-        digest.update(ids.tobytes())
-        keys.append(_Keys(own, (own[0] + ids.size, digest.digest()), starts))
-        openings.append(_first_message(prompt, header))
-    return keys, openings
-
-
-def _first_message(prompt: Ids, header: Ids) -> bytes:
-    """A digest of the prompt up to its second message; all are alike without a header."""
+def _openings(calls: Sequence[Call], header: Ids) -> list[bytes]:
+    """The first message of each call; all are alike without a header."""
     if not header.size:
-        return b""
+        return [b""] * len(calls)
+    return [_first_message(prompt, header) for prompt in whole_rows(c.prompt for c in calls)]
+
+
+def _first_message(prompt: Ids | None, header: Ids) -> bytes:
+    """A digest of the prompt up to its second message."""
+    assert prompt is not None
     opener = prompt[0] if prompt[0] in header else header[0]
     places = np.flatnonzero(prompt == opener)
     # A prompt may open with one id of its own, such as a beginning of text.
@@ -131,36 +119,52 @@ def _first_message(prompt: Ids, header: Ids) -> bytes:
     return hashlib.blake2b(prompt[:end].tobytes(), digest_size=16).digest()
 
 
-def _parents(keys: Sequence[_Keys]) -> list[int | None]:
+def _parents(places: _Places) -> list[int | None]:
     """For each call the one that it extends; of several alike the last recorded before it."""
-    by_end: dict[_Key, list[int]] = {}
-    for i, key in enumerate(keys):
-        by_end.setdefault(key.sequence, []).append(i)
+    tree = places.tree
+    ending: dict[int, list[int]] = {}
+    answered: dict[int, list[int]] = {}
+    for i, (prompt, end) in enumerate(zip(places.prompts, places.sequences, strict=True)):
+        ending.setdefault(end, []).append(i)
+        if end != prompt:
+            answered.setdefault(end, []).append(i)
+    nearest = _nearest(tree, ending)
     parents: list[int | None] = []
-    for i, key in enumerate(keys):
-        found = None
-        for start in reversed(key.starts):
-            ending = [
-                j
-                for j in by_end.get(start, ())
-                # What sampled nothing has the end of any other answer to its prompt.
-                if j != i and not (start == key.prompt and keys[j].prompt == start)
-            ]
-            if ending:
-                found = max((j for j in ending if j < i), default=ending[-1])
-                break
-        parents.append(found)
+    for i, node in enumerate(places.prompts):
+        # What sampled nothing has the end of any other answer to its prompt.
+        found = answered.get(node)
+        if found is None and node != ROOT:
+            found = ending.get(nearest[node])
+        if found is None:
+            parents.append(None)
+            continue
+        earlier = bisect_left(found, i)
+        parents.append(found[earlier - 1] if earlier else found[-1])
     return parents
 
 
+def _nearest(tree: IdTree, ending: Mapping[int, object]) -> dict[int, int]:
+    """For each node the closest one above it at which a sequence ends, else the root."""
+    nearest = {ROOT: ROOT}
+    for node in range(len(tree.up)):
+        way = []
+        while node not in nearest:
+            way.append(node)
+            node = tree.up[node]
+        for below in reversed(way):
+            up = tree.up[below]
+            nearest[below] = up if up in ending else nearest[up]
+    return nearest
+
+
 def _superseded(
-    calls: Sequence[Call], keys: Sequence[_Keys], parents: Sequence[int | None]
+    calls: Sequence[Call], places: _Places, parents: Sequence[int | None]
 ) -> tuple[set[int], int]:
     """(answers passed over where a prompt was asked again; prompts of which that is not known)."""
     extended = {parent for parent in parents if parent is not None}
-    asked: dict[_Key, list[int]] = {}
-    for i, key in enumerate(keys):
-        asked.setdefault(key.prompt, []).append(i)
+    asked: dict[int, list[int]] = {}
+    for i, prompt in enumerate(places.prompts):
+        asked.setdefault(prompt, []).append(i)
     passed: set[int] = {i for i, call in enumerate(calls) if call.used is False}
     unsure = 0
     for answers in asked.values():

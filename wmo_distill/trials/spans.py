@@ -16,6 +16,7 @@ from wmo_distill.tokenjson.rows import (
     MISSING_LOGPROBS,
     IdRow,
     whole_row,
+    whole_rows,
 )
 from wmo_distill.trials.alignment import place_by_length, place_completions
 from wmo_distill.trials.lists import place_extra, whole_calls
@@ -145,7 +146,7 @@ def _by_proof(lists: Lists, start: int) -> tuple[list[Call], list[Issue]]:
     """The calls before the first completion that cannot be placed; the others are dropped."""
     if not lists.prompts:
         return [], [Issue.PROMPT_MISSING] * lists.n_calls
-    prompts = [whole_row(row) for row in lists.prompts]
+    prompts = list(whole_rows(lists.prompts))
     placed = place_completions(prompts, [whole_row(row) for row in lists.completions])
     completion_of = {k: j for j, k in enumerate(placed) if k is not None}
     end = len(prompts)

@@ -1,12 +1,16 @@
 """Which episodes a trial holds, and where each one's evidence is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
+from wmo_distill.sources.evidence import RewardFiles, TestsReport
+from wmo_distill.sources.harbor.ctrf import read_tests
 from wmo_distill.sources.harbor.documents import has_known_form, known_version, read_result
+from wmo_distill.sources.harbor.rewards import read_rewards
+from wmo_distill.sources.harbor.trajectory import Trajectory, read_trajectory
 from wmo_distill.sources.values import at
 
 
@@ -36,6 +40,36 @@ class EpisodePlace:
 
     def directory(self, name: str) -> str:
         return f"{self.root}/{name}" if self.root else name
+
+
+class WhatFilesSay(NamedTuple):
+    """What the files in the directory of an episode say."""
+
+    trajectory: Trajectory
+    rewards: RewardFiles
+    tests: TestsReport
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFiles:
+    """The same by place: of a directory that several steps name it is read once and kept."""
+
+    files: TrialFiles
+    named: Mapping[str, int]
+    known: dict[str, WhatFilesSay] = field(default_factory=dict)
+
+    def at(self, place: EpisodePlace) -> WhatFilesSay:
+        found = self.known.get(place.root)
+        if found is None:
+            verifier = place.directory("verifier")
+            found = WhatFilesSay(
+                read_trajectory(self.files, place.directory("agent"), unread=True),
+                read_rewards(self.files, verifier),
+                read_tests(self.files, verifier),
+            )
+            if self.named[place.root] > 1:
+                self.known[place.root] = found
+        return found
 
 
 def read_documents(files: TrialFiles, *, extra: bool) -> TrialDocuments:

@@ -1,7 +1,9 @@
 """One trial directory to the evidence of its episodes."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from wmo_distill.files import TrialFiles
@@ -22,9 +24,9 @@ from wmo_distill.sources.evidence import (
 )
 from wmo_distill.sources.harbor.arguments import sampling_evidence
 from wmo_distill.sources.harbor.calls import episode_calls
-from wmo_distill.sources.harbor.ctrf import read_tests
 from wmo_distill.sources.harbor.discovery import Surroundings, surroundings
 from wmo_distill.sources.harbor.episodes import (
+    EpisodeFiles,
     EpisodePlace,
     TrialDocuments,
     episode_places,
@@ -32,8 +34,7 @@ from wmo_distill.sources.harbor.episodes import (
     read_documents,
 )
 from wmo_distill.sources.harbor.identity import episode_times, identity_of, trial_times
-from wmo_distill.sources.harbor.rewards import read_rewards
-from wmo_distill.sources.harbor.trajectory import Trajectory, read_trajectory
+from wmo_distill.sources.harbor.trajectory import Trajectory
 from wmo_distill.sources.run_trace import read_run_trace
 from wmo_distill.sources.values import Values, at, moment, zoned_time
 
@@ -45,11 +46,14 @@ def read_evidence(found: FoundTrial, options: BuildOptions) -> list[Evidence]:
     trial = read_documents(TrialFiles(found.root), extra=options.extra)
     values = Values()
     near = surroundings(found)
+    places = episode_places(trial)
+    said = EpisodeFiles(trial.files, Counter(place.root for place in places))
     identity = _identity(trial, found, near, values)
     times = trial_times(trial.result, values)
-    read = [
-        _episode(trial, place, identity, times, options, values) for place in episode_places(trial)
-    ]
+    read = [_episode(trial, place, said, identity, times, options, values) for place in places]
+    if places[0].step_index is not None:
+        whole = trial_grade(trial.result)
+        read = [replace(evidence, trial_grade=whole) for evidence in read]
     naive = [Issue.TIME_WITHOUT_ZONE] * values.naive
     first = replace(
         read[0],
@@ -81,6 +85,7 @@ def _identity(
 def _episode(
     trial: TrialDocuments,
     place: EpisodePlace,
+    said: EpisodeFiles,
     identity: Identity,
     times: Times,
     options: BuildOptions,
@@ -88,9 +93,8 @@ def _episode(
 ) -> Evidence:
     """One episode; that a time has no zone is said once, `of_trial`."""
     files, recorded, values = trial.files, place.recorded, Values()
-    agent_dir = place.directory("agent")
-    trajectory = read_trajectory(files, agent_dir, unread=True)
-    calls = episode_calls(trial, place, agent_dir, trajectory, options)
+    trajectory, rewards, tests = said.at(place)
+    calls = episode_calls(trial, place, place.directory("agent"), trajectory, options)
     trace = read_run_trace(files, place.root) if calls.in_use else None
     exceptions = _exceptions(trial, place, values)
     is_step = place.step_index is not None
@@ -102,8 +106,8 @@ def _episode(
         exceptions,
         None if is_step else at(recorded, "reward_valid"),
         readable=trial.result is not None,
-        reward_files=read_rewards(files, place.directory("verifier")),
-        tests=read_tests(files, place.directory("verifier")),
+        reward_files=rewards,
+        tests=tests,
     )
     times = episode_times(recorded, times, values)
     of_trial.naive |= values.naive
@@ -118,7 +122,6 @@ def _episode(
         sampling=sampling_evidence(trial.config, calls.sampling, trajectory.agent),
         ending=_ending(trial, recorded, exceptions, trajectory, trace),
         grade=grade,
-        trial_grade=trial_grade(trial.result) if is_step else None,
         times=times,
         issues=(
             *calls.unused_issues,
@@ -233,9 +236,9 @@ def turn_cap(config: Any) -> tuple[int | None, bool]:
 
 def _compactions(trajectory: Trajectory) -> tuple[int, ...]:
     """The call_index of the first call after each compaction; steps without ids are no calls."""
-    calls = [step.has_ids for step in trajectory.steps]
-    if any(calls):
-        return tuple(dict.fromkeys(sum(calls[:index]) for index in trajectory.compactions))
+    calls = list(accumulate((step.has_ids for step in trajectory.steps), initial=0))
+    if calls[-1]:
+        return tuple(dict.fromkeys(calls[index] for index in trajectory.compactions))
     return trajectory.compactions
 
 

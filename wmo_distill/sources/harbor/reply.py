@@ -16,7 +16,7 @@ _REQUIRED = ("analysis", "plan", "commands")
 
 _XML_REPLY = re.compile(r"<response>(.*?)(?:</response>|\Z)", re.DOTALL)
 _XML_CLAIM = re.compile(r"<task_complete>\s*true\s*</task_complete>", re.IGNORECASE)
-_XML_COMMANDS = re.compile(r"<commands>.*?</commands>|<commands\s*/>", re.DOTALL)
+_XML_NO_COMMANDS = re.compile(r"<commands\s*/>")
 
 
 def claims_completion(text: str, parser: str | None = None) -> bool | None:
@@ -105,4 +105,6 @@ def _xml_claim(text: str) -> bool | None:
         return None
     if _XML_CLAIM.search(reply[1]):
         return True
-    return False if _XML_COMMANDS.search(reply[1]) else None
+    opened = reply[1].find("<commands>")
+    closed = opened >= 0 and reply[1].find("</commands>", opened) >= 0
+    return False if closed or _XML_NO_COMMANDS.search(reply[1]) else None

@@ -22,7 +22,7 @@ from wmo_distill.sources.nemo_gym.capture import Capture, read_capture
 from wmo_distill.sources.nemo_gym.rollout import Rollout, read_rollout
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import INT64, Values, group_id
-from wmo_distill.tokenjson.rows import same_ids
+from wmo_distill.tokenjson.tree import IdTree
 
 # What Gym calls a rollout that has no id of its own: task, rollout, attempt.
 _INDICES = re.compile(r"(\d{1,9})-(\d{1,9})(?:-a\d+)?")
@@ -199,4 +199,6 @@ def _contradicts(of_row: Sequence[Call], captured: Sequence[Call]) -> bool:
     read = [call.completion for call in of_row if call.completion.size]
     if not read or not captured:
         return False
-    return not any(same_ids(answer, call.completion) for answer in read for call in captured)
+    tree = IdTree()
+    known = {tree.add(c.completion) for c in captured if c.completion.delta is not None}
+    return known.isdisjoint(map(tree.add, read))

@@ -1,7 +1,7 @@
 """The records of one rollout to evidence."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,12 +28,12 @@ from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.tokenjson.rows import (
     DAMAGED_IDS,
     DAMAGED_LOGPROBS,
-    IdRow,
     SharedRows,
     id_row,
     logprob_row,
     whole_row,
 )
+from wmo_distill.tokenjson.tree import IdTree
 
 _AGENT = "agent"
 _STATUS = {"error": CallStatus.FAILED, "cancelled": CallStatus.CANCELLED}
@@ -237,13 +237,14 @@ def _lineages(
         for name, agent in zip(names, read.agents, strict=True)
     }
     unsure = 0
+    gone_on = _gone_on(calls) if len(set(read.requests)) < len(calls) else frozenset[int]()
     by_request: dict[str, list[int]] = {}
     for index, (call, request) in enumerate(zip(calls, read.requests, strict=True)):
         if rollout.sample is None and call.status is CallStatus.OK:
             by_request.setdefault(request, []).append(index)
     for request, answers in by_request.items():
         others = [i for i in answers[1:] if calls[i].key != calls[answers[0]].key]
-        if not others or any(_goes_on(calls, i) for i in answers):
+        if not others or not gone_on.isdisjoint(answers):
             continue
         unsure += graded
         for number, i in enumerate(others, 1):
@@ -257,17 +258,22 @@ def _lineages(
     return named, {**main, **infos}, unsure
 
 
-def _goes_on(calls: list[Call], index: int) -> bool:
-    """Whether a later prompt starts with a call's prompt and answer."""
-    start, answer = whole_row(calls[index].prompt), whole_row(calls[index].completion)
-    if start is None or answer is None:
-        return False
-    whole = [*start.tolist(), *answer.tolist()]
-    return any(_starts(call.prompt, whole) for call in calls[index + 1 :])
-
-
-def _starts(prompt: IdRow, whole: list[int]) -> bool:
-    if prompt.size < len(whole):
-        return False
-    ids = whole_row(prompt)
-    return ids is not None and ids[: len(whole)].tolist() == whole
+def _gone_on(calls: Sequence[Call]) -> frozenset[int]:
+    """The calls that a later prompt starts with, prompt and answer."""
+    tree = IdTree()
+    later: set[int] = set()
+    """Nodes on the way to a prompt of a later call."""
+    found: list[int] = []
+    prompts = [None if call.prompt.delta is None else tree.add(call.prompt) for call in calls]
+    ends = [
+        None if node is None or answer is None else tree.walk(node, answer)
+        for node, answer in zip(prompts, (whole_row(c.completion) for c in calls), strict=True)
+    ]
+    for i in reversed(range(len(calls))):
+        if ends[i] in later:
+            found.append(i)
+        node = prompts[i]
+        while node is not None and node not in later:
+            later.add(node)
+            node = tree.up[node]
+    return frozenset(found)

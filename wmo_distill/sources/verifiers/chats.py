@@ -49,7 +49,7 @@ def chats_of(graph: Graph, trainable: bool) -> Chats:
     for i, node in enumerate(nodes):
         if not node.sampled:
             continue
-        root = graph.path(i)[0] if nearest[i] is None else -1
+        root = graph.root[i] if nearest[i] is None else -1
         if not found.of:
             main = nodes[root].system
         above = nearest[i]

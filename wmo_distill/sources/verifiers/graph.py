@@ -47,6 +47,8 @@ class Graph:
 
     nodes: list[Node]
     has_tokens: bool
+    root: list[int] = field(default_factory=list)
+    """Where the path to each begins."""
     depth: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
     """How many ids the path holds, the node's own among them."""
@@ -59,6 +61,7 @@ class Graph:
             # Every writer gives a parent before its children: any other is damage, and a cycle.
             sound = -1 <= up < i and node.ids is not None
             above = up if sound else -1
+            self.root.append(i if self.above(i) < 0 else self.root[self.above(i)])
             self.depth.append(self.depth[above] + 1 if above >= 0 else 0)
             size = 0 if node.ids is None else node.ids.size
             self.end.append(size + (self.end[above] if above >= 0 else 0))
@@ -68,14 +71,6 @@ class Graph:
         """The parent of a node, -1 where there is none."""
         up = self.nodes[i].parent
         return up if -1 <= up < i else -1
-
-    def path(self, i: int) -> list[int]:
-        """From the root to a node."""
-        nodes = []
-        while i >= 0:
-            nodes.append(i)
-            i = self.above(i)
-        return nodes[::-1]
 
     def prompt(self, call: int, before: int | None, row: IdRow | None) -> IdRow:
         """The prompt of a sampled node; `row` is the prompt of the call `before` it in its chat."""

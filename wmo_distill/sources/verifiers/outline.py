@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from wmo_distill.files import Absent, parse_json, plain_text
 
-# A string, with the colon if it is a key; or a bracket.
-_TOKEN = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")([ \t\r]*:)?|[\[\]{}]', re.DOTALL)
+# A string, with the colon if it is a key; a bracket; or the quote of a string that does not end.
+_TOKEN = re.compile(rb'("(?>[^"\\]*(?:\\.[^"\\]*)*)")([ \t\r]*:)?|[\[\]{}]|"', re.DOTALL)
 _MARKS = (b"]", b"[", b'"', b"{")
 _BOM = b"\xef\xbb\xbf"
 _ID, _TRACES, _NODES = b'"id"', b'"traces"', b'"nodes"'
@@ -66,11 +66,13 @@ def outline_of(line: bytes) -> Outline:
     start = [0] * (_DEEP + 1)  # where the value that holds each level begins
     trace_id: str | None = None
     ahead = [-1] * len(_MARKS)
-    end = 0
+    closed = last = end = 0
     while token := _TOKEN.search(line, end):
         begin, end = token.span()
         byte = line[begin]
         if byte == _QUOTE:
+            if token[1] is None:
+                break
             if token[2]:
                 if depth <= _DEEP:
                     name[depth] = token[1]
@@ -96,7 +98,7 @@ def outline_of(line: bytes) -> Outline:
         # A value of this level ends here.
         first = line[begin]
         if depth < 1:
-            found.whole = depth == 0 and not found.whole and not line[end:].strip()
+            closed, last = closed + 1, end
         elif depth == 1 and name[1] == _ID and first == _QUOTE:
             found.own_id = _text(token[1])
         elif name[1] == _TRACES:
@@ -107,6 +109,7 @@ def outline_of(line: bytes) -> Outline:
                 found.cuts.append(Cut(begin, end, trace_id))
             elif depth == 3 and name[3] == _ID and first == _QUOTE:
                 trace_id = _text(token[1])
+    found.whole = closed == 1 and depth == 0 and token is None and not line[last:].strip()
     found.kind = _kind(keys, line[found.listed[0]])
     return found
 
