@@ -104,11 +104,11 @@ def merge(
     known = frozenset(compactions)
     open_ = -1
     ties = 0
-    ends = _Ends(fragments)
+    ends = _Ends(chat)
     begins = np.flatnonzero(~chat.extends).tolist()
     for at, stop in pairwise([*begins, len(chat)]):
         prompt, calls = chat.prompt(at), slice(at, stop)
-        found, tied = ends.longest(prompt) if reopen else (None, False)
+        found, tied = ends.longest(at) if reopen else (None, False)
         ties += tied
         if found is not None:
             open_ = found
@@ -122,40 +122,43 @@ def merge(
                 fragments[open_].cause = break_cause(chat, at, summarized=summarized, decode=decode)
             fragments[open_].add(calls, prompt)
         if reopen:
-            ends.put(open_, prompt)
+            ends.put(open_, calls)
     return Merged(fragments, fragments[open_] if fragments else None, ties)
 
 
 @dataclass(slots=True)
 class _Ends:
-    """Where fragments end, in a tree of their ids."""
+    """Where fragments end, in a tree of the ids of all calls; those are put in one by one."""
 
-    fragments: list[Fragment]
+    chat: Segment
     tree: IdTree = field(default_factory=IdTree)
     ending: dict[int, list[int]] = field(default_factory=dict)
     """By node the numbers of the fragments that end there, ascending."""
+    last: int = ROOT
+    """Where the last call that was put in ends."""
 
-    def longest(self, prompt: Ids) -> tuple[int | None, bool]:
+    def longest(self, at: int) -> tuple[int | None, bool]:
         """The longest fragment that a prompt starts with, the last of several as long, taken out.
 
         Also whether there are others.
         """
-        node = self.tree.walk(ROOT, prompt)
+        node = self._prompt(at)
         while node != ROOT:
             if ended := self.ending.get(node):
                 return ended.pop(), bool(ended)
             node = self.tree.up[node]
         return None, False
 
-    def put(self, number: int, prompt: Ids) -> None:
-        """Put in a fragment that has grown by a run of calls with this first prompt."""
-        chat, (calls, _) = self.fragments[number].chat, self.fragments[number].runs[-1]
-        node = self.tree.walk(ROOT, prompt)
+    def put(self, number: int, calls: slice) -> None:
+        """Put in a fragment that ends with these calls."""
         for at in range(calls.start, calls.stop):
-            if at > calls.start:
-                node = self.tree.walk(node, chat.suffix(at))
-            node = self.tree.walk(node, chat.sampled(at))
-        insort(self.ending.setdefault(node, []), number)
+            self.last = self.tree.walk(self._prompt(at), self.chat.sampled(at))
+        insort(self.ending.setdefault(self.last, []), number)
+
+    def _prompt(self, at: int) -> int:
+        """The node of a prompt, that of the call after the last one."""
+        known = self.tree.above(self.last, int(self.chat.prefix_len[at]))
+        return self.tree.walk(known, self.chat.suffix(at))
 
 
 def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
