@@ -68,7 +68,7 @@ def test_an_error_that_gives_way_to_nothing_there(waits: list[float]) -> None:
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
 def test_permissions_cost_no_time(code: int, waits: list[float], tmp_path: Path) -> None:
-    with pytest.raises(ReadFault, match=r"/here: expected .* EACCES|EPERM"):
+    with pytest.raises(ReadFault, match=f"/here: expected .*{errno.errorcode[code]}"):
         asked(failing(code, 1, os.lstat), "/here")
     assert waits == []
 
@@ -124,7 +124,7 @@ def test_a_file_whose_state_is_not_given_leaves_nothing_open(
         patch.setattr(os, "fstat", failing(errno.EIO, 5, os.fstat))
         with pytest.raises(ReadFault, match="EIO"):
             TrialFiles(tmp_path).read("f")
-    assert len(os.listdir("/dev/fd")) == before
+    assert len(os.listdir("/dev/fd")) <= before
 
 
 def test_links_are_no_directories(tmp_path: Path) -> None:

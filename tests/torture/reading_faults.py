@@ -22,7 +22,7 @@ from wmo_distill import verify
 from wmo_distill.pipeline.build import build
 from wmo_distill.shards.manifest import read_manifest
 
-CALLS = ("openat", "newfstatat", "fstat", "getdents64", "pread64", "preadv")
+CALLS = ("openat", "newfstatat", "getdents64", "pread64", "preadv2")
 """What this program asks with on Linux; SQLite uses `pread64` and `read`."""
 PASSING, LASTING = ("EIO", "ESTALE", "EMFILE"), ("EIO", "EACCES", "ESTALE")
 NOBODY = 65534
