@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests import sealed
 from wmo_distill.cli.app import app
-from wmo_distill.errors import UsageError
+from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.scorers.cache import SCORES, ScoreCache
 from wmo_distill.scorers.scorer import Score
 from wmo_distill.scorers.verify import verify_scores
@@ -125,3 +126,25 @@ def test_scores_whose_commit_failed_are_kept_once(
     assert verify_scores(tmp_path / "c") == []
     assert [part.rows for part in SCORES.read(tmp_path / "c").parts] == [2]
     assert len(ScoreCache(tmp_path / "c")) == 2
+
+
+def test_a_disk_that_fails_between_two_parts_is_no_fault_of_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing can be staged any more, once a part was committed."""
+
+    def fail(**_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    cache = ScoreCache(tmp_path / "c")
+
+    def add_two() -> None:
+        with cache.writing():
+            cache.add("t", [(A, SCORE, 2)])
+            monkeypatch.setattr(tempfile, "mkdtemp", fail)
+            cache.add("t", [(B, SCORE, 2)])
+
+    with pytest.raises(DistillError, match=r"Read-only .* holds what was committed") as caught:
+        add_two()
+    assert caught.value.exit_code == 1
+    assert len(ScoreCache(tmp_path / "c")) == 1

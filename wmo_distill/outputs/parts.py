@@ -74,11 +74,13 @@ class Parts(Generic[M]):
 
     @property
     def place(self) -> Path:
-        """The staging directory; UsageError where none can be made."""
+        """The staging directory; UsageError where none can be made, unless work was done."""
         if self._place is None:
             try:
                 self._place = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.out))
             except OSError as error:
+                if self._committed:
+                    raise
                 raise UsageError(
                     f"{self.out}: expected a directory that can be written to, found: "
                     f"{error.strerror}; change its permissions, or name another"
