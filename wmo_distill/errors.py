@@ -1,8 +1,10 @@
-"""What can go wrong before or around the work, each with the exit code of the command."""
+"""What can end the work early: errors, each with the exit code of the command, and a stop."""
 
 import errno
 import json
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class DistillError(Exception):
@@ -45,3 +47,13 @@ def shown(value: object) -> str:
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+@contextmanager
+def stop_says(kept: Callable[[], str]) -> Iterator[None]:
+    """Where Ctrl-C or a signal ends the work, a note on the exception says what is kept."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as stop:
+        stop.add_note(kept())
+        raise

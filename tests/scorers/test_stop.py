@@ -22,7 +22,7 @@ ANSWERED = 5
 # A name look-up cannot be cancelled: it holds its thread for as long as the resolver takes.
 SLOW_NAMES = """
 import socket, sys, time
-from wmo_distill.cli.app import main
+from wmo_distill.__main__ import main
 def look_up(*args, **kwargs):
     print("looks up", flush=True)
     time.sleep(600.0)
@@ -67,7 +67,9 @@ def scoring(server: Served, datums: Path, cache: Path) -> list[object]:
 
 @pytest.mark.parametrize("how", ["stall", "busy", "drip"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_was_scored_is_kept(datums: Path, tmp_path: Path, how: str, number: int) -> None:
+def test_what_was_scored_is_kept(
+    datums: Path, tmp_path: Path, how: str, number: signal.Signals
+) -> None:
     waiting = Waiting(how)
     with serve(TEACHER, waiting) as server:
         with command(*scoring(server, datums, tmp_path / "c")) as run:
@@ -77,7 +79,8 @@ def test_what_was_scored_is_kept(datums: Path, tmp_path: Path, how: str, number:
         assert run.returncode == 128 + number
         assert out == ""
         assert said == (
-            f"wmo-distill: stopped; {tmp_path / 'c'} holds 5 scores; the same command goes on\n"
+            f"wmo-distill: stopped by {number.name}: "
+            f"{tmp_path / 'c'} holds 5 scores; the same command goes on\n"
         )
     assert len(ScoreCache(tmp_path / "c")) == ANSWERED
 
@@ -91,7 +94,9 @@ def test_a_check_keeps_what_it_stores(datums: Path, tmp_path: Path) -> None:
             run.send_signal(signal.SIGINT)
             _, said = run.communicate(timeout=30.0)
     assert run.returncode == 130
-    assert said == f"wmo-distill: stopped; the scores so far are kept in {tmp_path / 'c'}\n"
+    assert said == (
+        f"wmo-distill: stopped by SIGINT: the scores so far are kept in {tmp_path / 'c'}\n"
+    )
     assert len(ScoreCache(tmp_path / "c")) == ANSWERED
 
 

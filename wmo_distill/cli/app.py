@@ -1,8 +1,6 @@
 """The command `wmo-distill`: its subcommands, and what an error looks like."""
 
 import io
-import os
-import signal
 import sys
 import traceback
 from typing import Annotated, NoReturn
@@ -64,18 +62,12 @@ def _options(
 
 
 def main() -> NoReturn:
-    """Run the command; its exit code tells what happened (see docs/cli.md)."""
+    """Run the command without handlers of signals, which `__main__` adds."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal's encoding cannot hold must not end the command.
         sys.stdout.reconfigure(errors="backslashreplace")
-    # As Ctrl-C does: what is written is finished or taken away, what is scored is kept.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         app(prog_name="wmo-distill")
-    except SystemExit as end:
-        if end.code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-            os._exit(end.code)  # not to wait for threads, such as a name look-up that hangs
-        raise
     except DistillError as error:
         say(f"wmo-distill: {printable(str(error))}")
         sys.exit(error.exit_code)

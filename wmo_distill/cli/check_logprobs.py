@@ -4,7 +4,8 @@ import typer
 
 from wmo_distill.cli.flags import Datums
 from wmo_distill.cli.output import Printing, Progress
-from wmo_distill.cli.scoring import Kind, Server, scorer_of, stop_says
+from wmo_distill.cli.scoring import Kind, Server, scorer_of
+from wmo_distill.errors import stop_says
 from wmo_distill.operation import option
 from wmo_distill.scorers.options import CheckOptions
 

@@ -7,7 +7,8 @@ import typer
 
 from wmo_distill.cli.flags import Datums
 from wmo_distill.cli.output import Printing, Progress, put
-from wmo_distill.cli.scoring import Server, opened, scorer_of, stop_says
+from wmo_distill.cli.scoring import Server, opened, scorer_of
+from wmo_distill.errors import stop_says
 from wmo_distill.operation import Options, option
 from wmo_distill.scorers.options import ScoreOptions
 

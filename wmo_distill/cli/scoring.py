@@ -2,7 +2,6 @@
 
 import os
 import re
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +11,6 @@ from wmo_distill.operation import Options, option
 from wmo_distill.report.tables import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from wmo_distill.scorers.cache import ScoreCache
     from wmo_distill.scorers.scorer import Scorer
 
@@ -99,13 +96,3 @@ def _api_key(variable: str) -> str:
         "--api-key-env: expected a key of visible ASCII characters in the environment variable "
         f"{variable if named else 'of that name'}, found {'others' if key else 'none'}; set it"
     )
-
-
-@contextmanager
-def stop_says(kept: "Callable[[], str]") -> "Iterator[None]":
-    """Where Ctrl-C or SIGTERM ends the work, a line on stderr says what is kept."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit):
-        say(printable(f"wmo-distill: stopped; {kept()}"))
-        raise

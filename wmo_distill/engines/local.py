@@ -159,6 +159,7 @@ class _Seat:
             [sys.executable, "-c", _START, *map(os.fspath, sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            process_group=0,  # what a terminal sends to its group reaches this process alone
         )
         with self._lock:
             self._worker = worker

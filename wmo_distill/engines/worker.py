@@ -3,7 +3,6 @@
 import os
 import pickle
 import queue
-import signal
 import sys
 import threading
 from typing import IO, Any
@@ -14,8 +13,6 @@ from wmo_distill.engines.outcome import Done, Failed
 
 def serve() -> None:
     """Answer until the pipe ends; ends at once, work or not, when the parent is gone."""
-    # An interrupt from the keyboard reaches the whole group; the parent decides what ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not fall among the answers
     tasks: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()

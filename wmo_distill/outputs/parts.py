@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 from wmo_distill.disk import is_there
-from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.errors import DistillError, UsageError, stop_says
 from wmo_distill.files import Absent, file_sha256, path_text, sync_directory, sync_file
 from wmo_distill.outputs.lock import LOCK_FILE, writer_lock
 from wmo_distill.outputs.manifest import MANIFEST, STAGING, Kind, M, PartFile, stated
@@ -33,7 +33,7 @@ def writing(
     check_out(out, kind, fresh=fresh)
     parts = Parts(out, kind)
     try:
-        with writer_lock(out):
+        with stop_says(lambda: f"{out} {parts.state()}"), writer_lock(out):
             check_out(out, kind, fresh=fresh)  # another run may have been there first
             try:
                 parts.recover()
@@ -119,8 +119,9 @@ class Parts(Generic[M]):
 
     def discard(self) -> None:
         """Remove what was not committed; a commit that was broken off is left to `recover`."""
-        if self._place is not None and not is_there(self._place / MANIFEST):
-            shutil.rmtree(self._place, ignore_errors=True)
+        for place in self.out.glob(f"{STAGING}*"):
+            if not is_there(place / MANIFEST):
+                shutil.rmtree(place, ignore_errors=True)
         self._place, self.parts = None, []
 
     def recover(self) -> None:
@@ -156,8 +157,8 @@ class Parts(Generic[M]):
         for name in self.kind.fixed:
             if is_there(place / name):
                 os.replace(place / name, self.out / name)
+        self._committed = True  # as soon as the manifest is no longer in the staging directory
         os.replace(place / MANIFEST, self.out / MANIFEST)
-        self._committed = True
         sync_directory(self.out)
 
     def _clean(self, named: Collection[str]) -> None:
