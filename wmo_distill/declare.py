@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from wmo_distill.credentials import without_credentials
 from wmo_distill.errors import UsageError
 from wmo_distill.files import plain_text
 from wmo_distill.records import LogprobMode
@@ -54,7 +55,7 @@ def _declared(name: str, text: str, item: str) -> str | int | float:
         elif name == "logprob_mode":
             value = LogprobMode(text).value
         else:
-            value = plain_text(text) or None
+            value = without_credentials(plain_text(text)) or None
     except ValueError:
         value = None
     if value is None:

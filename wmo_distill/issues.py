@@ -180,6 +180,16 @@ class Issue(StrEnum):
     SAMPLING_VARIES = ("sampling_varies",
         "a sampling argument differs between the calls of a sink: left null", False, True)
 
+    SAMPLING_LEFT_OUT = ("sampling_left_out",
+        "a sampling argument, or a member of one, that is in no list of names and types was left "
+        "out of `sampling`", False, True)
+
+    # secrets
+    CREDENTIAL_CUT = ("credential_cut",
+        "a recorded text held a password, key or signature: it was cut out", False, True)
+    TEXT_MASKED = ("text_masked",
+        "the trial's text holds a mask such as [REDACTED]: its token ids still hold what it hides")
+
     # how it was graded
     REWARDS_MISSING = "rewards_missing", "the result holds no rewards"
     REWARDS_PARTIAL = "rewards_partial", "a reward is null: its scoring began and did not end"

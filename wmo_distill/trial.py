@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from wmo_distill.credentials import without_credentials
 from wmo_distill.disk import is_directory
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.options import BuildOptions
@@ -41,5 +42,6 @@ def read_found(
 
 def read_identity(found: FoundTrial) -> tuple[str | None, str]:
     """(trial_id, trial_name) as the trial's records have them."""
-    first = source_of(found.source).read(found, BuildOptions(extra=False))[0]
-    return first.identity.trial_id, first.identity.trial_name
+    identity = source_of(found.source).read(found, BuildOptions(extra=False))[0].identity
+    whole = identity.trial_id
+    return whole and without_credentials(whole), without_credentials(identity.trial_name)

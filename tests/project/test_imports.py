@@ -24,6 +24,7 @@ ORDER = (
     "files",
     "outputs",
     "tokenjson",
+    "credentials",
     "records",
     "declare",
     "options",

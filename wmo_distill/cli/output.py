@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from wmo_distill.credentials import without_credentials
 from wmo_distill.operation import Options, option
 from wmo_distill.report.tables import printable
 
@@ -28,8 +29,8 @@ def put_json(model: "BaseModel") -> None:
 
 
 def say(text: str) -> None:
-    """Talk, on stderr."""
-    typer.echo(text, err=True)
+    """Talk, on stderr; an error may repeat an address that somebody gave."""
+    typer.echo(without_credentials(text), err=True)
 
 
 def say_errors(errors: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from wmo_distill.credentials import without_credentials
 from wmo_distill.doctor.advice import Advice, advise
 from wmo_distill.doctor.formats import HARBOR
 from wmo_distill.doctor.needs import Read, all_of, is_scored, jobs_of, lacks, needs_of
@@ -250,5 +251,5 @@ def _reason(trial: Iterable[TrialRecord]) -> str:
 
 def _counted(values: Iterable[str]) -> dict[str, int]:
     """Counts, the largest first."""
-    counts = Counter(values)
+    counts = Counter(map(without_credentials, values))
     return {key: counts[key] for key in sorted(counts, key=lambda key: (-counts[key], key))}

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wmo_distill.credentials import without_credentials
 from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, FilesState
 from wmo_distill.issues import Issue
@@ -165,7 +166,7 @@ def failed(work: Work, reason: Reason, error: BaseException | None = None) -> En
     if error is not None:
         frames = traceback.extract_tb(error.__traceback__)
         at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-        shown = f"{type(error).__name__}: {error}"[:500] + at
+        shown = without_credentials(f"{type(error).__name__}: {error}")[:500] + at
     return Entry(
         path=work.path,
         state=work.state,

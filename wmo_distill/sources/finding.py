@@ -1,10 +1,13 @@
 """The search below the PATHs: every directory is shown to every source, once."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import quote, unquote
 
+from wmo_distill.credentials import without_credentials
 from wmo_distill.errors import ReadFault
 from wmo_distill.files import path_text, text_path
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, Source, listed
@@ -144,6 +147,7 @@ class _Walk:
 
     def _found(self, folder: Folder, source: Source) -> Here:
         here = source.find(folder)
+        here = replace(here, trials=tuple(map(_without_credentials, here.trials)))
         self.trials.update({trial.path: trial for trial in here.trials})
         for said in here.faults[:1]:
             self.unlisted.setdefault(folder.relative, said)
@@ -152,3 +156,25 @@ class _Walk:
 
 def _without(folder: Folder, here: Here) -> Folder:
     return replace(folder, files=folder.files - here.taken) if here.taken else folder
+
+
+def _without_credentials(trial: FoundTrial) -> FoundTrial:
+    """Without those in recorded names; what is behind the `#` of a path stays another's.
+
+    A file is found again by its own name, which is kept.
+    """
+    file, mark, name = trial.path.rpartition("#")
+    plain = unquote(name)
+    cut = without_credentials(plain)
+    path = trial.path
+    if mark and cut != plain:
+        path = f"{file}#{quote(cut, safe='')}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    given = trial.trial_id
+    trial_id = path if given == trial.path else given and without_credentials(given)
+    named = without_credentials(unquote(trial.trial_name)) if path != trial.path else None
+    return replace(
+        trial,
+        path=path,
+        trial_id=trial_id,
+        trial_name=without_credentials(trial.trial_name) if named is None else named,
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, TypeGuard
 
+from wmo_distill.credentials import without_credentials
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
 
@@ -44,6 +45,11 @@ class Values:
             return plain_text(value)
         self._note_damage(value)
         return None
+
+    def without_credentials(self, text: str | None) -> str | None:
+        cut = None if text is None else without_credentials(text)
+        self.issues += [Issue.CREDENTIAL_CUT] * (cut != text)
+        return cut
 
     def integer(self, value: Any, limit: int = INT32) -> int | None:
         if type(value) is int and -limit <= value < limit:

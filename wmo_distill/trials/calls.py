@@ -11,6 +11,7 @@ from wmo_distill.segment import Coded, Segment
 from wmo_distill.sources.recorded import Call
 from wmo_distill.tokenjson.rows import IdRow, whole_row
 from wmo_distill.tokens import TokenSpan, spans_of
+from wmo_distill.trials.cutting import cut_call
 
 # Rounding makes a log-probability of a sure token a little positive; more is a fault upstream.
 POSITIVE = 1e-3
@@ -65,6 +66,8 @@ class SpanChain:
 
     def link(self, call: Call, sampled: Ids | None, logprobs: Logprobs | None) -> None:
         """Append a span; its prefix is the longest one shared with the span before."""
+        call, cut = cut_call(call)
+        self.issues += cut
         row = call.prompt
         assert row.delta is not None
         if self._row is not None and row.before is self._row:

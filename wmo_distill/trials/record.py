@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from wmo_distill.credentials import without_credentials
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, SegmentInfo, TrialRecord
@@ -11,6 +12,7 @@ from wmo_distill.sources.evidence import EndingEvidence, Evidence, Identity, Tim
 from wmo_distill.sources.values import Values, group_id
 from wmo_distill.trials.cells import apply_cells
 from wmo_distill.trials.completeness import account_of
+from wmo_distill.trials.cutting import cut_record
 from wmo_distill.trials.ending import reference_stop_reason, stop_reason
 from wmo_distill.trials.grade import grade, trial_reward, trial_reward_valid
 from wmo_distill.trials.placing import placed_spans
@@ -23,8 +25,9 @@ def trial_records(
     """The records of one trial of the source `kind`, one an episode, graded by `cells` if given."""
     read = [_record(kind, evidence, options) for evidence in episodes]
     records = _unique([record for record, _ in read])
+    graded = apply_cells(records, cells) if cells else records
     return ReadTrial(
-        records=apply_cells(records, cells) if cells else tuple(records),
+        records=tuple(map(cut_record, graded)),
         calls_found=sum(calls for _, calls in read),
         slow_reads=sum(evidence.slow_reads for evidence in episodes),
     )
@@ -43,7 +46,8 @@ def missing_trial(name: str, cell: ScoreCell) -> ReadTrial:
         segments=(SegmentInfo(),),
         issues=(Issue.DIRECTORY_MISSING,),
     )
-    return ReadTrial(records=apply_cells([record], [cell]), calls_found=0)
+    graded = apply_cells([record], [cell])
+    return ReadTrial(records=tuple(map(cut_record, graded)), calls_found=0)
 
 
 def _record(kind: str, evidence: Evidence, options: BuildOptions) -> tuple[TrialRecord, int]:
@@ -85,7 +89,6 @@ def _record(kind: str, evidence: Evidence, options: BuildOptions) -> tuple[Trial
     record = TrialRecord(
         **columns,
         format=kind,
-        episode_id=identity.trial_id or f"path:{identity.artifact_dir}",
         sampled_with=sampled_with,
         reward=graded.reward,
         rewards=graded.rewards,
@@ -102,7 +105,7 @@ def _record(kind: str, evidence: Evidence, options: BuildOptions) -> tuple[Trial
         segments=spans.segments,
         span_source=spans.source,
         completeness=account.completeness,
-        issues=tuple(sorted(issues)),
+        issues=tuple(sorted(i for i in issues if spans.spans or i != Issue.TEXT_MASKED)),
         compactions=ending_of.compactions,
     )
     return record, spans.calls_found + account.lost + evidence.unreadable_calls
@@ -124,16 +127,17 @@ def _capped(
 
 
 def _unique(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Records whose episode ids are kept apart by step, by its index where names repeat."""
+    """Records with their episode ids, kept apart by step, by its index where names repeat."""
     seen: set[str] = set()
     unique = []
     for record in records:
+        whole = record.trial_id
+        episode_id = without_credentials(whole) if whole else f"path:{record.artifact_dir}"
         if record.step_index is not None:
             name = record.step_name
-            episode_id = f"{record.episode_id}/{record.step_index if name is None else name}"
+            episode_id += f"/{record.step_index if name is None else without_credentials(name)}"
             if episode_id in seen:
                 episode_id += f"#{record.step_index}"
-            record = replace(record, episode_id=episode_id)
-        seen.add(record.episode_id)
-        unique.append(record)
+        seen.add(episode_id)
+        unique.append(replace(record, episode_id=episode_id))
     return unique

@@ -11,24 +11,9 @@ from wmo_distill.records import LogprobMode, Sampling
 from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.sources.values import INT32, INT64, Values
 from wmo_distill.tokens import TokenSpan
+from wmo_distill.trials.arguments import CHECKS, sampling_arguments
 
-# What an OpenAI-compatible server takes to decide on tokens; addresses and keys are not here.
-PARAMETERS = frozenset(
-    (
-        "temperature", "top_p", "top_k", "min_p", "top_a", "typical_p", "tfs", "n", "best_of",
-        "seed", "stop", "stop_token_ids", "max_tokens", "max_completion_tokens", "min_tokens",
-        "frequency_penalty", "presence_penalty", "repetition_penalty", "length_penalty",
-        "no_repeat_ngram_size", "logit_bias", "bad_words", "allowed_token_ids", "ignore_eos",
-        "use_beam_search", "early_stopping", "logprobs", "top_logprobs", "prompt_logprobs",
-        "logprobs_mode", "truncate_prompt_tokens", "skip_special_tokens",
-        "spaces_between_special_tokens", "include_stop_str_in_output", "add_generation_prompt",
-        "continue_final_message", "chat_template_kwargs", "response_format", "guided_json",
-        "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "reasoning_effort",
-        "max_thinking_tokens", "thinking", "enable_thinking", "parallel_tool_calls", "tool_choice",
-        "mirostat", "mirostat_tau", "mirostat_eta", "dry_multiplier", "dry_base", "xtc_threshold",
-        "xtc_probability",
-    )
-)  # fmt: skip
+PARAMETERS = frozenset(CHECKS)
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _NUMBERS = ("temperature", "top_p")
@@ -82,8 +67,13 @@ def sampling_of(
         elif typed[name] is None:
             typed[name] = value
             used.append(name)
-    text, unsound = _text(_parameters(sent, evidence.no_temperature))
+    parameters, changed = sampling_arguments(sent)
+    if "temperature" not in sent and evidence.no_temperature:
+        parameters["temperature"] = None
+    text, unsound = _text(parameters)
     issues += [Issue.SAMPLING_DAMAGED] * unsound
+    # A column of the wrong type is damaged already.
+    issues += [Issue.SAMPLING_LEFT_OUT] * len(set(changed) - {*COLUMNS, "logprobs_mode"})
     mode = typed.pop("logprob_mode")
     return (
         Sampling(
@@ -141,7 +131,8 @@ def _first_sound(name: str, records: Iterable[Sequence[Any]]) -> tuple[dict[Any,
                 sound.setdefault(value, raw)
         if sound:
             break
-    return sound, [Issue.SAMPLING_DAMAGED] * len(values.issues)
+    damaged = {Issue.VALUE_DAMAGED: Issue.SAMPLING_DAMAGED}
+    return sound, [damaged.get(issue, issue) for issue in values.issues]
 
 
 def _conflicts(built: Mapping[str, object], ran: Mapping[str, object]) -> list[Issue]:
@@ -154,14 +145,6 @@ def _conflicts(built: Mapping[str, object], ran: Mapping[str, object]) -> list[I
     return issues
 
 
-def _parameters(sent: Mapping[str, object], no_temperature: bool) -> dict[str, object]:
-    """The sampling parameters among all arguments, and `temperature` as None if none was sent."""
-    parameters = {k: v for k, v in sent.items() if k in PARAMETERS and v is not None}
-    if "temperature" not in sent and no_temperature:
-        parameters["temperature"] = None
-    return parameters
-
-
 def _typed(name: str, value: Any, values: Values) -> Any:
     """A value as its column holds it; None for one that says nothing."""
     if name in _NUMBERS:
@@ -172,7 +155,7 @@ def _typed(name: str, value: Any, values: Values) -> Any:
         return str(value)
     text = values.text(value) or None
     if name != "logprob_mode" or text is None:
-        return text
+        return values.without_credentials(text)
     text = _SERVER_MODES.get(text, text)
     if text not in (*LogprobMode, _LOGITS):
         values.issues.append(Issue.VALUE_DAMAGED)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wmo_distill.credentials import is_masked
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.issues import Issue
 from wmo_distill.sources.harbor.documents import read_trajectory_file
@@ -60,7 +61,7 @@ def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) 
     raw = not any(_has_tool_calls(document) for document, _ in documents)
     steps: list[Step] = []
     compactions: list[int] = []
-    images = False
+    images = masked = False
     for number, (document, _) in enumerate(documents):
         if number:
             compactions.append(len(steps))
@@ -69,6 +70,7 @@ def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) 
                 continue
             text, has_image = message_text(step.get("message"))
             images |= has_image
+            masked |= any(map(is_masked, [text, *observed(step)]))
             if step.get("source") == "agent":
                 turn = _agent_step(step, text, raw, _parser(document))
                 if turn.has_ids or not is_dispatched(step):
@@ -77,6 +79,7 @@ def read_trajectory(files: TrialFiles, agent_dir: str, *, unread: bool = False) 
                 compactions.append(len(steps))
     if images:
         issues.append(Issue.IMAGE_IN_MESSAGE)
+    issues += [Issue.TEXT_MASKED] * masked
     return Trajectory(
         steps=tuple(steps),
         compactions=tuple(dict.fromkeys(x for x in compactions if x < len(steps))),
@@ -220,7 +223,7 @@ def _declared(
     step: Mapping[str, Any], text: str, raw: bool, parser: str | None
 ) -> tuple[bool, bool]:
     """(whether the turn claims completion, whether its reply did not parse)."""
-    answers = _observations(step)
+    answers = observed(step)
     if any(answer.startswith(_PARSE_ERROR) for answer in answers):
         return False, True
     if raw:
@@ -237,7 +240,7 @@ def _metrics(step: Mapping[str, Any]) -> Mapping[str, Any]:
     return metrics if isinstance(metrics, dict) else {}
 
 
-def _observations(step: Mapping[str, Any]) -> list[str]:
+def observed(step: Mapping[str, Any]) -> list[str]:
     observation = step.get("observation")
     results = observation.get("results") if isinstance(observation, dict) else None
     if not isinstance(results, list):

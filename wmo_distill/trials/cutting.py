@@ -1,0 +1,71 @@
+"""What a record does not take over from a trial's files: credentials, wherever they are."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from wmo_distill.credentials import is_masked, json_without_credentials, without_credentials
+from wmo_distill.issues import Issue
+from wmo_distill.records import TrialRecord
+from wmo_distill.sources.recorded import Call
+from wmo_distill.tokenjson.extras import json_text
+from wmo_distill.trials.arguments import CHECKS, OF_A_CALL, sampling_arguments
+
+_KEPT = frozenset({"spans", "issues", "episode_id", "artifact_dir"})
+"""Cut call by call; codes; made of other columns; a path by which files are found again."""
+_CALL_CHECKS = {**CHECKS, **OF_A_CALL}
+
+
+def cut_record(record: TrialRecord) -> TrialRecord:
+    """The record without credentials in its own columns, an issue for each that held one."""
+    cut = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if field.name not in _KEPT and (without := _cut(value)) != value:
+            cut[field.name] = without
+    if not cut:
+        return record
+    issues = sorted((*record.issues, *[Issue.CREDENTIAL_CUT] * len(cut)))
+    return replace(record, **cut, issues=tuple(issues))
+
+
+def cut_call(call: Call) -> tuple[Call, list[Issue]]:
+    """(the call without credentials in what is recorded next to its tokens, issues)."""
+    if not (call.extra or call.sampling or call.finish_reason or call.versions):
+        return call, []
+    sampling: str | None = call.sampling
+    changed: list[str] = []
+    if sampling is not None:
+        arguments, changed = sampling_arguments(json.loads(sampling), _CALL_CHECKS)
+        sampling = json_text(dict(sorted(arguments.items()))) if arguments else None
+    cut = call._replace(
+        sampling=sampling,
+        extra=None if call.extra is None else json_without_credentials(call.extra),
+        finish_reason=_cut(call.finish_reason),
+        versions=_cut(call.versions),
+    )
+    n = sum(
+        getattr(cut, name) != getattr(call, name) for name in ("extra", "finish_reason", "versions")
+    )
+    masked = call.extra is not None and is_masked(call.extra)
+    return cut, [
+        *[Issue.CREDENTIAL_CUT] * n,
+        *[Issue.SAMPLING_LEFT_OUT] * len(changed),
+        *[Issue.TEXT_MASKED] * masked,
+    ]
+
+
+def _cut(value: Any) -> Any:
+    if type(value) is str:
+        return without_credentials(value)
+    if isinstance(value, tuple):
+        return tuple(map(_cut, value))
+    if isinstance(value, Mapping):
+        return {_cut(name): one for name, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        # JSON of `Sampling` is made of what is listed.
+        own = {f.name: getattr(value, f.name) for f in fields(value) if f.name != "sampling"}
+        cut = {name: new for name, old in own.items() if (new := _cut(old)) != old}
+        return replace(value, **cut) if cut else value
+    return value
