@@ -13,8 +13,6 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from wmo_distill.tokenjson.extras import json_text
-
 CUT = "[cut]"
 _NAMES = (
     r"(?:api|access|private|secret|auth|account|subscription|encryption)[-_]?key(?:[-_]?id)?|secret|"
@@ -66,11 +64,18 @@ def without_credentials(text: str) -> str:
     return text
 
 
+def patterns() -> tuple[re.Pattern[str], ...]:
+    """What matches a credential with what it is known by."""
+    return tuple(pattern for pattern, _ in _RULES)
+
+
 def json_without_credentials(text: str) -> str | None:
     """The same for the strings, names and members of compact JSON; also for what a name gives away.
 
     None where it is nested too deeply. Text that holds no credential is not parsed.
     """
+    from wmo_distill.tokenjson.extras import json_text
+
     # Without escapes every second piece is a string: long lists of numbers cost nothing.
     strings = set(text.replace("\\\\", " ").replace('\\"', " ").split('"')[1::2])
     if (

@@ -187,6 +187,12 @@ class Issue(StrEnum):
     # secrets
     CREDENTIAL_CUT = ("credential_cut",
         "a recorded text held a password, key or signature: it was cut out", False, True)
+    SECRET_FOUND = ("secret_found",
+        "the text of the token ids holds a secret; `secrets` says where, and by which rule")
+    CALL_WITH_SECRET = ("call_with_secret",
+        "a call of an episode that holds a secret was dropped under --on-secret drop", True)
+    SECRETS_UNSEEN = ("secrets_unseen",
+        "token ids that the tokenizer does not know could not be searched for secrets")
     TEXT_MASKED = ("text_masked",
         "the trial's text holds a mask such as [REDACTED]: its token ids still hold what it hides")
 

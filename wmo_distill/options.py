@@ -2,12 +2,21 @@
 
 import math
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from pydantic import field_serializer, field_validator
 
 from wmo_distill.operation import Options, option
+
+
+class OnSecret(StrEnum):
+    """What becomes of a secret in the text of token ids."""
+
+    FLAG = "flag"
+    MASK = "mask"
+    DROP = "drop"
 
 
 class BuildOptions(Options):
@@ -33,6 +42,12 @@ class BuildOptions(Options):
     sinks: Path | None = option(
         None, "Directory of token sinks: DIR/TRIAL.jsonl, or DIR/TRIAL/STEP.jsonl.", "DIR"
     )
+    on_secret: OnSecret | None = option(
+        None,
+        "Look for secrets in the text of the token ids. flag: an issue; mask: their tokens are in "
+        "no loss mask; drop: the episode has no tokens. Needs --tokenizer.",
+    )
+    tokenizer: Path | None = option(None, "The model's tokenizer.json, for --on-secret.", "FILE")
     cells: Path | None = option(
         None,
         "Your own grades: a JSON list, a score report, JSONL or Parquet.",
@@ -68,6 +83,13 @@ class BuildOptions(Options):
     def _finite(self, value: tuple[float, float]) -> list[float | str]:
         """JSON has no infinity; pydantic reads the word as the number."""
         return [x if math.isfinite(x) else str(x) for x in value]
+
+    @field_serializer("tokenizer")
+    def _contents(self, value: Path | None) -> str | None:
+        """A tokenizer is the same wherever its file is."""
+        from wmo_distill.files import file_sha256
+
+        return None if value is None else file_sha256(value)[0]
 
     @field_serializer("sinks")
     def _whether(self, value: Path | None) -> bool:

@@ -68,6 +68,23 @@ class SegmentInfo:
     """False where the source says that it is not to be trained."""
 
 
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Where the text of token ids holds a secret, and by which rule; never the secret itself.
+
+    `start` and `stop` count the ids of the call's prompt and completion as one sequence; the call
+    is the first of its segment whose sequence holds all of it.
+    """
+
+    segment: int
+    call_index: int
+    rule: str
+    start: int
+    stop: int
+    masked: bool = False
+    """Whether its tokens are not to be trained."""
+
+
 class GradedTests(BaseModel):
     """What a test report says: `passed` of `resolved` tests; `unresolved` gave no verdict."""
 
@@ -181,6 +198,8 @@ class TrialRecord:
     segments: tuple[SegmentInfo, ...] = ()
     span_source: SpanSource = SpanSource.NONE
     completeness: Completeness = Completeness.SILENT
+    secrets: tuple[Secret, ...] = ()
+    """Found with `--on-secret`; empty too where nobody looked."""
     # trace
     issues: tuple[Issue, ...] = ()
     """A code once for each occurrence, sorted."""

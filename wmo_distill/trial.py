@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wmo_distill.credentials import without_credentials
 from wmo_distill.disk import is_directory
 from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, TrialRecord
+from wmo_distill.secrets import scanner_of, without_secrets
 from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.finding import found_at
 from wmo_distill.sources.registry import source_of
@@ -37,7 +40,16 @@ def read_found(
 ) -> ReadTrial:
     """The records of a trial that a search found, graded by `cells` where given."""
     source = source_of(found.source)
-    return trial_records(source.kind, source.read(found, options), options, cells)
+    episodes = source.read(found, options)
+    if found.cut:
+        said = (Issue.CREDENTIAL_CUT,)
+        episodes = [replace(one, issues=(*one.issues, *said)) for one in episodes]
+    read = trial_records(source.kind, episodes, options, cells)
+    if options.on_secret is None or options.tokenizer is None:
+        return read
+    scanner = scanner_of(options.tokenizer)
+    records = [without_secrets(record, scanner, options.on_secret) for record in read.records]
+    return replace(read, records=tuple(records))
 
 
 def read_identity(found: FoundTrial) -> tuple[str | None, str]:

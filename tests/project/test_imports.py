@@ -31,6 +31,7 @@ ORDER = (
     "sources",
     "trials",
     "reference",
+    "secrets",
     "trial",
     "engines",
     "shards",

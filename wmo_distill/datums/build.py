@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.datum import Account, DatumStats, Drop, TrainDatum
@@ -166,6 +167,23 @@ def _over(fragment: Fragment, options: DatumOptions) -> Drop | None:
     return None
 
 
+def _no_secret(
+    record: TrialRecord, segment: int, fragment: Fragment, size: int
+) -> NDArray[np.bool_]:
+    """False at the tokens of secrets that are not to be trained.
+
+    A fragment begins with the whole sequence of each of its calls, so their positions are its own.
+    """
+    clear = np.ones(size, bool)
+    hidden = [one for one in record.secrets if one.masked and one.segment == segment]
+    if hidden:
+        calls = set(fragment.of_calls(fragment.chat.call_index).tolist())
+        for one in hidden:
+            if one.call_index in calls:
+                clear[one.start : one.stop] = False
+    return clear
+
+
 def _datum(
     record: TrialRecord,
     place: tuple[int, int],
@@ -184,18 +202,23 @@ def _datum(
         spread = np.full(known.size, np.nan)
         spread[known] = values
         values = spread
-    mask = sampled
+    used = _no_secret(record, place[0], fragment, ids.size)[sampled]
+    account.drop_tokens(Drop.SECRET, int((~used).sum()))
     if options.purpose == "rl" and not options.reference:
-        finite = np.isfinite(values)
-        used = finite & (values > IMPLAUSIBLE_LOGPROB)
-        if not used.all():
-            lost = int(lengths[~present].sum())
-            account.drop_tokens(Drop.NO_LOGPROBS, lost)
-            account.drop_tokens(Drop.LOGPROB_NOT_FINITE, int((~finite).sum()) - lost)
-            account.drop_tokens(Drop.LOGPROB_IMPLAUSIBLE, int((finite & ~used).sum()))
-            mask = sampled.copy()
-            mask[sampled] = used
-            values = values[used]
+        known, finite = np.repeat(present, lengths), np.isfinite(values)
+        plausible = finite & (values > IMPLAUSIBLE_LOGPROB)
+        for reason, lost in (
+            (Drop.NO_LOGPROBS, ~known),
+            (Drop.LOGPROB_NOT_FINITE, known & ~finite),
+            (Drop.LOGPROB_IMPLAUSIBLE, finite & ~plausible),
+        ):
+            account.drop_tokens(reason, int((used & lost).sum()))
+        used &= plausible
+    mask = sampled
+    if not used.all():
+        mask = sampled.copy()
+        mask[sampled] = used
+        values = values[used]
     logprobs = np.zeros(ids.size, np.float64)
     logprobs[mask] = values
     if not mask.any():

@@ -40,6 +40,7 @@ class Drop(StrEnum):
     STALE = "stale"
     STEP_UNKNOWN = "step_unknown"
     INCOMPLETE = "incomplete"
+    SECRET = "secret"
 
 
 DROPS = {
@@ -57,6 +58,7 @@ DROPS = {
     Drop.STALE: "sampled more than `--max-staleness` training steps ago",
     Drop.STEP_UNKNOWN: "with `--max-staleness`: sampled at a step that nobody recorded",
     Drop.INCOMPLETE: "a call of the episode is known to be missing, without `--allow-incomplete`",
+    Drop.SECRET: "a token of a secret, in a dataset of `build --on-secret mask`",
 }
 
 

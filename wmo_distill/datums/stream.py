@@ -18,7 +18,7 @@ from wmo_distill.datums.table import Row
 from wmo_distill.datums.teacher import Rescorer, Teacher
 from wmo_distill.records import Sampling, TrialRecord
 from wmo_distill.segment import Segment
-from wmo_distill.shards.decode import SpanColumns, plain_list, segments_of
+from wmo_distill.shards.decode import SpanColumns, plain_list, secrets_of, segments_of
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.shards.schema import SCHEMA, SPAN
 
@@ -27,7 +27,7 @@ _FLAT = [name for name in SCHEMA.names if name != "spans"]
 # All that the filters and the builder look at; the rest goes from Arrow to Arrow.
 _LOOKED_AT = (
     "episode_id", "trial_name", "step_name", "task_id", "stop_reason", "compactions",
-    "completeness", "segments", "train_step", "policy_version",
+    "completeness", "segments", "secrets", "train_step", "policy_version",
 )  # fmt: skip
 
 
@@ -105,7 +105,8 @@ def _record(values: dict[str, Any]) -> TrialRecord:
         train_step=values.pop("train_step"), policy_version=values.pop("policy_version")
     )
     segments = segments_of(values.pop("segments"))
-    return TrialRecord(**values, segments=segments, sampled_with=sampled_with)
+    secrets = secrets_of(values.pop("secrets"))
+    return TrialRecord(**values, segments=segments, secrets=secrets, sampled_with=sampled_with)
 
 
 def _rows(

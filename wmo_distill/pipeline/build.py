@@ -23,6 +23,7 @@ from wmo_distill.pipeline.dataset import Dataset, open_dataset, parent_of
 from wmo_distill.pipeline.reading import Limits, Reading
 from wmo_distill.pipeline.roster import Roster
 from wmo_distill.pipeline.summary import UNUSED_NAMED, Summary
+from wmo_distill.secrets import checked_tokenizer
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import DATASET, LedgerTotals, Manifest, PartInfo
 from wmo_distill.sources.finding import Found, discover
@@ -72,7 +73,8 @@ def build_with(
     began = time.monotonic()
     out = Path(out).absolute()
     options = BuildOptions.of(options, **changes)
-    options = options.model_copy(update={"sinks": _sinks(options.sinks)})
+    absolute = {"sinks": _sinks(options.sinks), "tokenizer": checked_tokenizer(options)}
+    options = options.model_copy(update=absolute)
     fresh, dry_run = options.fresh, options.dry_run
     places = places_of(paths)
     check_out(out, DATASET, fresh=fresh)

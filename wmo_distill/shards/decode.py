@@ -20,6 +20,7 @@ from wmo_distill.errors import DistillError
 from wmo_distill.records import (
     GradedTests,
     Sampling,
+    Secret,
     SegmentInfo,
     SegmentKind,
     StopReason,
@@ -28,7 +29,7 @@ from wmo_distill.records import (
 from wmo_distill.segment import Coded, Segment, Versions
 from wmo_distill.shards.columns import IDS, INT64, TEXTS, TIME, Column
 from wmo_distill.shards.encode import EPOCH
-from wmo_distill.shards.schema import COLUMNS, REWARDS, SEGMENTS, TESTS, Group
+from wmo_distill.shards.schema import COLUMNS, REWARDS, SECRETS, SEGMENTS, TESTS, Group
 from wmo_distill.tokens import TokenSpan, in_order
 
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -146,6 +147,11 @@ def segments_of(rows: Sequence[dict[str, Any]]) -> tuple[SegmentInfo, ...]:
     return tuple(SegmentInfo(**{**row, "kind": word_of(SegmentKind, row["kind"])}) for row in rows)
 
 
+def secrets_of(rows: Sequence[dict[str, Any]]) -> tuple[Secret, ...]:
+    """What was found in the text of a row's ids."""
+    return tuple(Secret(**row) for row in rows)
+
+
 def word_of(kind: type[_Word], word: str) -> _Word:
     """A word of a vocabulary; DistillError for any other."""
     try:
@@ -173,6 +179,7 @@ _FROM: dict[pa.DataType, Callable[[Any], Any]] = {
     REWARDS: lambda rows: {row["name"]: row["value"] for row in rows},
     TESTS: lambda counts: GradedTests.model_construct(**counts),
     SEGMENTS: segments_of,
+    SECRETS: secrets_of,
 }
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wmo_distill.arrays import Lists
 from wmo_distill.files import plain_text
-from wmo_distill.records import SegmentInfo, TrialRecord
+from wmo_distill.records import Secret, SegmentInfo, TrialRecord
 from wmo_distill.segment import Segment, Versions
 from wmo_distill.shards.columns import (
     BOOL,
@@ -35,6 +35,8 @@ from wmo_distill.shards.schema import (
     COLUMNS,
     REWARDS,
     SCHEMA,
+    SECRET_FIELDS,
+    SECRETS,
     SEGMENT_FIELDS,
     SEGMENTS,
     SPAN,
@@ -104,10 +106,15 @@ def _tests(value: Any) -> dict[str, int | None] | None:
 
 
 def _segments(value: Sequence[SegmentInfo]) -> list[dict[str, Any]]:
-    return [
-        {c.name: _CONVERT[c.type](getattr(segment, c.name)) for c in SEGMENT_FIELDS}
-        for segment in value
-    ]
+    return _structs(value, SEGMENT_FIELDS)
+
+
+def _secrets(value: Sequence[Secret]) -> list[dict[str, Any]]:
+    return _structs(value, SECRET_FIELDS)
+
+
+def _structs(value: Sequence[Any], columns: Sequence[Column]) -> list[dict[str, Any]]:
+    return [{c.name: _CONVERT[c.type](getattr(one, c.name)) for c in columns} for one in value]
 
 
 def versions(value: Versions | None) -> list[dict[str, Any]] | None:
@@ -129,6 +136,7 @@ _CONVERT: dict[pa.DataType, Callable[[Any], Any]] = {
     REWARDS: _rewards,
     TESTS: _tests,
     SEGMENTS: _segments,
+    SECRETS: _secrets,
 }
 _EMPTY: dict[pa.DataType, Any] = {TEXT: "", INT32: 0, INT64: 0, BOOL: False}
 _PLAIN = tuple(column for column in COLUMNS if column.name != "spans")

@@ -130,6 +130,7 @@ def span_breaches(
     if last > first and row["span_source"] == "none":
         yield Breach("no spans with span_source none", f"{last - first} spans")
     before: dict[int, tuple[int, NDArray[np.int32]]] = {}
+    sizes: dict[tuple[int, int], int] = {}
     calls = spans.calls
     for i in range(first, last):
         segment, call = int(spans.segment[i]), int(calls.call_index[i])
@@ -162,6 +163,13 @@ def span_breaches(
             starts = ", ".join(str(start) for _, start in runs)
             yield Breach(f"{where}: versions from 0, rising, below {n_sampled}", starts)
         before[segment] = call, np.concatenate([sequence[:prefix_len], new])
+        sizes[segment, call] = before[segment][1].size
+    for secret in row["secrets"] if sizes else ():  # without its calls a row still names the rules
+        at_call = secret["segment"], secret["call_index"]
+        start, stop = secret["start"], secret["stop"]
+        if not 0 <= start < stop <= sizes.get(at_call, 0):
+            expected = f"a secret within the {sizes.get(at_call, 0)} ids of call {at_call}"
+            yield Breach(expected, f"{start} to {stop}")
 
 
 def _rising(starts: Sequence[int], n: int) -> bool:

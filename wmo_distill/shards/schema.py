@@ -89,6 +89,16 @@ SEGMENT_FIELDS = (
 )  # fmt: skip
 SEGMENTS = list_of(struct_of(SEGMENT_FIELDS))
 
+SECRET_FIELDS = (
+    column("segment", INT32, "the chat"),
+    column("call_index", INT32, "the first call whose prompt and completion hold all of it"),
+    column("rule", TEXT, "what found it"),
+    column("start", INT32, "its first token in that call's prompt and completion, as one sequence"),
+    column("stop", INT32, "the one after its last"),
+    column("masked", BOOL, "true: its tokens are in no loss mask (`--on-secret mask`)"),
+)
+SECRETS = list_of(struct_of(SECRET_FIELDS))
+
 COLUMNS = (
     *_group(
         Group.IDENTITY,
@@ -179,6 +189,8 @@ COLUMNS = (
             "agent's time; `silent`: nothing says so, which is the most that Harbor's files "
             "can say",
             words=Completeness),
+        column("secrets", SECRETS, "what `--on-secret` found in the text of the ids:",
+            fields=SECRET_FIELDS),
     ),
     *_group(
         Group.COUNTS,

@@ -29,6 +29,8 @@ class FoundTrial:
     trial_name: str = ""
     locator: object = None
     """What the source needs to find it again in its file, or next to it; frozen."""
+    cut: bool = False
+    """Whether a recorded name in these held a credential, which was cut."""
     is_sure: bool = False
     """Whether the id is certain, so that nobody reads the trial for it."""
     fault: str = ""

@@ -175,6 +175,7 @@ def _without_credentials(trial: FoundTrial) -> FoundTrial:
     return replace(
         trial,
         path=path,
+        cut=path != trial.path,
         trial_id=trial_id,
         trial_name=without_credentials(trial.trial_name) if named is None else named,
     )

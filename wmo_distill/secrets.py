@@ -1,0 +1,156 @@
+"""Secrets in the text of token ids: decoded, searched by detect-secrets' rules, and dealt with.
+
+Ids are never changed: what is masked is not trained, and stays readable for who has the tokenizer.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wmo_distill.arrays import Ids
+from wmo_distill.credentials import patterns
+from wmo_distill.errors import UsageError
+from wmo_distill.issues import Issue
+from wmo_distill.options import BuildOptions, OnSecret
+from wmo_distill.records import Secret, SegmentInfo, SpanSource, TrialRecord
+from wmo_distill.segment import Segment
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_NO_SECRETS = frozenset({"Public IP (ipv4)"})
+_WORD_START = "\u2581"
+"""How SentencePiece writes the space before a word; a token decoded alone loses it."""
+
+
+class Hit(NamedTuple):
+    """A secret in a list of ids."""
+
+    start: int
+    stop: int
+    rule: str
+
+
+class Scanner:
+    """Searches the text of token ids; pieces of text are remembered by id."""
+
+    def __init__(self, tokenizer: "Tokenizer", rules: list[tuple[str, re.Pattern[str]]]) -> None:
+        self._tokenizer, self._rules = tokenizer, rules
+        self._pieces: dict[int, str | None] = {}
+
+    def search(self, ids: Ids) -> tuple[list[Hit], bool]:
+        """(the secrets in order, whether every id is one of the tokenizer's)."""
+        found = [self._piece(token) for token in ids.tolist()]
+        pieces = [piece or "" for piece in found]
+        text = "".join(pieces)
+        ends = np.cumsum([len(piece) for piece in pieces])
+        hits = set()
+        for rule, pattern in self._rules:
+            for match in pattern.finditer(text):
+                if match.end() > match.start():
+                    first, last = np.searchsorted(ends, (match.start(), match.end() - 1), "right")
+                    hits.add(Hit(int(first), int(last) + 1, rule))
+        return sorted(hits), None not in found
+
+    def _piece(self, token: int) -> str | None:
+        """The text of one id, None for one that is not the tokenizer's.
+
+        A part of a character gives a mark in its place; secrets are written in whole ones.
+        """
+        if token not in self._pieces:
+            name = self._tokenizer.id_to_token(token)
+            piece = None
+            if name is not None:
+                piece = self._tokenizer.decode([token], skip_special_tokens=False)
+                if name.startswith(_WORD_START) and not piece.startswith(" "):
+                    piece = f" {piece}"
+            self._pieces[token] = piece
+        return self._pieces[token]
+
+
+def checked_tokenizer(options: BuildOptions) -> Path | None:
+    """Its absolute path; UsageError where it, or what reads it, is not there."""
+    file, action = options.tokenizer, options.on_secret
+    if (file is None) != (action is None):
+        missing, given = ("--tokenizer", "--on-secret")[:: 1 if file is None else -1]
+        raise UsageError(f"{given}: expected {missing} too, found none; give both or neither")
+    if file is not None:
+        file = file.absolute()
+        scanner_of(file)
+    return file
+
+
+@lru_cache(1)
+def scanner_of(file: Path) -> Scanner:
+    """UsageError for a file that is no tokenizer, and without the extra `secrets`."""
+    try:
+        from tokenizers import Tokenizer
+
+        rules = list(_rules())
+    except ImportError as error:
+        raise UsageError(
+            f"--on-secret: expected the packages of the extra `secrets`, found no {error.name}; "
+            'pip install "wmo-distill[secrets]"'
+        ) from None
+    try:
+        return Scanner(Tokenizer.from_file(str(file)), rules)
+    except Exception as error:  # the library raises no type of its own
+        raise UsageError(
+            f"--tokenizer: expected a tokenizer.json, found {file}: {error}; check the path"
+        ) from None
+
+
+def without_secrets(record: TrialRecord, scanner: Scanner, action: OnSecret) -> TrialRecord:
+    """The record with what its ids hold: named, not to be trained, or without its tokens."""
+    secrets: list[Secret] = []
+    all_known = True
+    for number, chat in record.chats.items():
+        for calls in _runs(chat):
+            last = calls.stop - 1
+            hits, known = scanner.search(np.concatenate([chat.prompt(last), chat.sampled(last)]))
+            all_known &= known
+            ends = chat.sequence_lens[calls]
+            for start, stop, rule in hits:
+                call = calls.start + int(np.argmax(ends >= stop))
+                secrets.append(
+                    Secret(number, int(chat.call_index[call]), rule, start, stop,
+                        action is OnSecret.MASK)
+                )  # fmt: skip
+    said = [Issue.SECRET_FOUND] * len(secrets) + [Issue.SECRETS_UNSEEN] * (not all_known)
+    if not said:
+        return record
+    record = replace(record, secrets=tuple(secrets))
+    if secrets and action is OnSecret.DROP:
+        said += [Issue.CALL_WITH_SECRET] * len(record.spans)
+        record = replace(
+            record,
+            spans=(),
+            segments=(SegmentInfo(),),
+            span_source=SpanSource.NONE,
+            compactions=(),
+        )
+    return replace(record, issues=tuple(sorted((*record.issues, *said))))
+
+
+def _runs(chat: Segment) -> Iterator[slice]:
+    """Calls of which each but the first extends the one before: the last one's ids are all."""
+    begins = np.flatnonzero(~chat.extends).tolist()
+    return (slice(start, stop) for start, stop in pairwise([*begins, len(chat)]))
+
+
+def _rules() -> Iterator[tuple[str, re.Pattern[str]]]:
+    """Rules of detect-secrets for known kinds of secrets, and ours; none by entropy alone."""
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+    from detect_secrets.plugins.base import RegexBasedDetector
+
+    yield from (("credential", pattern) for pattern in patterns())
+    kinds: dict[str, type] = get_mapping_from_secret_type_to_class()
+    for name, detector in sorted(kinds.items()):
+        if issubclass(detector, RegexBasedDetector) and name not in _NO_SECRETS:
+            yield from ((name, pattern) for pattern in detector().denylist)
