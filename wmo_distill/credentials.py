@@ -25,32 +25,43 @@ _SHORT = "token|key|sig|signature|auth|session|jwt|pwd"
 _IN_QUERY = rf"[?&;#][^=&;#\s\"'<>]*?(?:{_NAMES}|{_SHORT})[^=&;#\s\"'<>]*="
 _VALUE = r"[^\s&;#\"'<>,(){}\[\]\\]"
 _RULES = tuple(
-    (re.compile(pattern), put)
-    for pattern, put in (
-        (r"(?i)(?<=://)[^\s/?#\"'<>]+@(?=[^\s@])", f"{CUT}@"),
+    (needles, re.compile(pattern), put)
+    for needles, pattern, put in (
+        ("@", r"(?i)(?<=://)[^\s/?#\"'<>]+@(?=[^\s@])", f"{CUT}@"),
         # a password may hold a slash; what follows a port may hold an @
-        (r"(?i)(?<=://)[^\s/?#:@\"'<>]*:(?!\d+[/?#])[^\s\"'<>@?#]*@(?=[\w\[])", f"{CUT}@"),
+        ("@", r"(?i)(?<=://)[^\s/?#:@\"'<>]*:(?!\d+[/?#])[^\s\"'<>@?#]*@(?=[\w\[])", f"{CUT}@"),
         (
-            r"(?<![\w/:.@-])(?!mailto:)[\w.%+-]+:[^\s/:@\"'<>]+@(?!sha\d+:)(?=[\w-]+[.:/][\w-])",
+            "@",
+            r"(?<![\w/:.@-])(?!mailto:)[\w.%+-]+:[^\s/:@\"'<>]+@(?!sha\d+:)"
+            r"(?=[\w-]+[.:/][\w-])",
             f"{CUT}@",
         ),
-        (rf"(?i)({_IN_QUERY}){_VALUE}+", rf"\1{CUT}"),
-        (rf"(?i)\b(bearer|basic|token|apikey)(\s+)(?=\S*\d){_VALUE}{{8,}}", rf"\1\2{CUT}"),
+        ("=", rf"(?i)({_IN_QUERY}){_VALUE}+", rf"\1{CUT}"),
+        (" \t", rf"(?i)\b(bearer|basic|token|apikey)(\s+)(?=\S*\d){_VALUE}{{8,}}", rf"\1\2{CUT}"),
         (
+            "=:",
             rf"(?i)(?<![a-z0-9])((?:[a-z0-9]+[-_])*(?:{_NAMES})\\*[\"']?\s*[:=]\s*\\*[\"']?)"
             rf"(?=[^\s\"',]*\d)(?!\[cut\]){_VALUE}{{6,}}",
             rf"\1{CUT}",
         ),
         (
+            ("sk", "rk", "pk", "tml", "nvapi", "glpat", "hf", "npm", "r8", "pypi", "gh", "git",
+            "xox", "AKIA", "ASIA", "AIza", "eyJ"),
             r"(?<![A-Za-z0-9])(?:(?:sk|rk|pk|gsk|tml|nvapi|glpat|hf|npm|r8|pypi)[-_][\w-]{16,}|"
             r"gh[opsur]_\w{16,}|github_pat_\w{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[A-Z0-9]{12,}|"
             r"AIza[\w-]{30,}|eyJ[\w-]{8,}\.eyJ[\w-]+(?:\.[\w-]*)?)",
             CUT,
         ),
-        (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", CUT),
+        (
+            ("PRIVATE KEY",),
+            r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+            CUT,
+        ),
     )
-)
+)  # fmt: skip
+"""Each with texts of which a credential of its kind holds one: most text holds none of them."""
 _SECRET_NAME = re.compile(rf"(?i).*(?:{_NAMES})|auth|.*headers")
+_MASKED = ("redacted", "masked", "scrubbed", "censored", "removed")
 _MASKS = re.compile(
     r"(?i)[\[<({*]{1,3}\s*(?:redacted|masked|scrubbed|censored|(?:secret|key)[ _]?removed)\b"
 )
@@ -59,14 +70,15 @@ _MASKS = re.compile(
 @lru_cache(4096)
 def without_credentials(text: str) -> str:
     """The text without passwords, keys and signatures."""
-    for pattern, put in _RULES:
-        text = pattern.sub(put, text)
+    for needles, pattern, put in _RULES:
+        if any(needle in text for needle in needles):
+            text = pattern.sub(put, text)
     return text
 
 
 def patterns() -> tuple[re.Pattern[str], ...]:
     """What matches a credential with what it is known by."""
-    return tuple(pattern for pattern, _ in _RULES)
+    return tuple(pattern for _, pattern, _ in _RULES)
 
 
 def json_without_credentials(text: str) -> str | None:
@@ -97,7 +109,8 @@ def is_secret_name(name: str) -> bool:
 
 def is_masked(text: str) -> bool:
     """Whether somebody replaced a part of a text by a mask, such as [REDACTED]."""
-    return _MASKS.search(text) is not None
+    lower = text.lower()
+    return any(word in lower for word in _MASKED) and _MASKS.search(text) is not None
 
 
 def _cut(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Credentials all over the files of all sources: nothing that a command writes or prints has one."""
+"""Secrets all over the files of every source: nothing that a command writes or prints has one."""
 
 import json
 import shutil

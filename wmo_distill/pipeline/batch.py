@@ -170,7 +170,7 @@ def failed(work: Work, reason: Reason, error: BaseException | None = None) -> En
     return Entry(
         path=work.path,
         state=work.state,
-        trial_name=None if work.found is None else work.found.trial_name,
+        trial_name=None if work.found is None else without_credentials(work.found.trial_name),
         reason=reason,
         error=shown,
     )

@@ -164,18 +164,17 @@ def _without_credentials(trial: FoundTrial) -> FoundTrial:
     A file is found again by its own name, which is kept.
     """
     file, mark, name = trial.path.rpartition("#")
-    plain = unquote(name)
-    cut = without_credentials(plain)
-    path = trial.path
-    if mark and cut != plain:
+    plain, path, given = unquote(name), trial.path, trial.trial_id
+    if mark and (cut := without_credentials(plain)) != plain:
         path = f"{file}#{quote(cut, safe='')}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-    given = trial.trial_id
-    trial_id = path if given == trial.path else given and without_credentials(given)
-    named = without_credentials(unquote(trial.trial_name)) if path != trial.path else None
-    return replace(
-        trial,
-        path=path,
-        cut=path != trial.path,
-        trial_id=trial_id,
-        trial_name=without_credentials(trial.trial_name) if named is None else named,
-    )
+    trial_id = path if given == trial.path else given and _named(given)
+    trial_name = _named(trial.trial_name)
+    if (path, trial_id, trial_name) == (trial.path, given, trial.trial_name):
+        return trial
+    return replace(trial, path=path, cut=True, trial_id=trial_id, trial_name=trial_name)
+
+
+def _named(name: str) -> str:
+    """A name that may be quoted, as in a path."""
+    cut = without_credentials(plain := unquote(name))
+    return name if cut == plain else cut

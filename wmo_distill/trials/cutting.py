@@ -1,29 +1,39 @@
 """What a record does not take over from a trial's files: credentials, wherever they are."""
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any
 
 from wmo_distill.credentials import is_masked, json_without_credentials, without_credentials
 from wmo_distill.issues import Issue
-from wmo_distill.records import TrialRecord
+from wmo_distill.records import SegmentInfo, TrialRecord
 from wmo_distill.sources.recorded import Call
 from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.trials.arguments import CHECKS, OF_A_CALL, sampling_arguments
 
 _KEPT = frozenset({"spans", "issues", "episode_id", "artifact_dir"})
-"""Cut call by call; codes; made of other columns; a path by which files are found again."""
+"""Cut call by call; codes; made of other columns; a path by which files are found again.
+
+`sampled_with` is not here either: its values are cut as they are read.
+"""
+_TEXTS = tuple(
+    field.name
+    for field in fields(TrialRecord)
+    if field.name not in _KEPT and re.search(r"\bstr\b|SegmentInfo", str(field.type))
+)
+_texts_of = attrgetter(*_TEXTS)
 _CALL_CHECKS = {**CHECKS, **OF_A_CALL}
 
 
 def cut_record(record: TrialRecord) -> TrialRecord:
     """The record without credentials in its own columns, an issue for each that held one."""
     cut = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if field.name not in _KEPT and (without := _cut(value)) != value:
-            cut[field.name] = without
+    for name, value in zip(_TEXTS, _texts_of(record), strict=True):
+        if value and (without := _cut(value)) != value:
+            cut[name] = without
     if not cut:
         return record
     issues = sorted((*record.issues, *[Issue.CREDENTIAL_CUT] * len(cut)))
@@ -63,9 +73,6 @@ def _cut(value: Any) -> Any:
         return tuple(map(_cut, value))
     if isinstance(value, Mapping):
         return {_cut(name): one for name, one in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        # JSON of `Sampling` is made of what is listed.
-        own = {f.name: getattr(value, f.name) for f in fields(value) if f.name != "sampling"}
-        cut = {name: new for name, old in own.items() if (new := _cut(old)) != old}
-        return replace(value, **cut) if cut else value
+    if isinstance(value, SegmentInfo):
+        return replace(value, agent=_cut(value.agent), model=_cut(value.model))
     return value
