@@ -11,7 +11,7 @@ from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, TrialRecord
-from wmo_distill.secrets import scanner_of, without_secrets
+from wmo_distill.scanner import scanner_of, without_secrets
 from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.finding import found_at
 from wmo_distill.sources.registry import source_of

@@ -14,7 +14,7 @@ from wmo_distill.datums.datum import TrainDatum
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import UsageError
 from wmo_distill.records import TrialRecord
-from wmo_distill.secrets import scanner_of
+from wmo_distill.scanner import scanner_of
 from wmo_distill.shards.manifest import read_manifest
 
 KEY = "AKIAIOSFODNN7EXAMPLE"

@@ -31,7 +31,7 @@ ORDER = (
     "sources",
     "trials",
     "reference",
-    "secrets",
+    "scanner",
     "trial",
     "engines",
     "shards",

@@ -23,7 +23,7 @@ from wmo_distill.pipeline.dataset import Dataset, open_dataset, parent_of
 from wmo_distill.pipeline.reading import Limits, Reading
 from wmo_distill.pipeline.roster import Roster
 from wmo_distill.pipeline.summary import UNUSED_NAMED, Summary
-from wmo_distill.secrets import checked_tokenizer
+from wmo_distill.scanner import checked_tokenizer
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import DATASET, LedgerTotals, Manifest, PartInfo
 from wmo_distill.sources.finding import Found, discover
