@@ -25,7 +25,7 @@ _SHORT = "token|key|sig|signature|auth|session|jwt|pwd"
 _IN_QUERY = rf"[?&;#][^=&;#\s\"'<>]*?(?:{_NAMES}|{_SHORT})[^=&;#\s\"'<>]*="
 _VALUE = r"[^\s&;#\"'<>,(){}\[\]\\]"
 _RULES = tuple(
-    (needles, re.compile(pattern), put)
+    (needles, pattern, put)  # compiled on first use, which most text never asks for
     for needles, pattern, put in (
         ("@", r"(?i)(?<=://)[^\s/?#\"'<>]+@(?=[^\s@])", f"{CUT}@"),
         # a password may hold a slash; what follows a port may hold an @
@@ -60,11 +60,9 @@ _RULES = tuple(
     )
 )  # fmt: skip
 """Each with texts of which a credential of its kind holds one: most text holds none of them."""
-_SECRET_NAME = re.compile(rf"(?i).*(?:{_NAMES})|auth|.*headers")
+_SECRET_NAME = rf"(?i).*(?:{_NAMES})|auth|.*headers"
 _MASKED = ("redacted", "masked", "scrubbed", "censored", "removed")
-_MASKS = re.compile(
-    r"(?i)[\[<({*]{1,3}\s*(?:redacted|masked|scrubbed|censored|(?:secret|key)[ _]?removed)\b"
-)
+_MASKS = r"(?i)[\[<({*]{1,3}\s*(?:redacted|masked|scrubbed|censored|(?:secret|key)[ _]?removed)\b"
 
 
 @lru_cache(4096)
@@ -72,13 +70,13 @@ def without_credentials(text: str) -> str:
     """The text without passwords, keys and signatures."""
     for needles, pattern, put in _RULES:
         if any(needle in text for needle in needles):
-            text = pattern.sub(put, text)
+            text = re.sub(pattern, put, text)
     return text
 
 
 def patterns() -> tuple[re.Pattern[str], ...]:
     """What matches a credential with what it is known by."""
-    return tuple(pattern for _, pattern, _ in _RULES)
+    return tuple(re.compile(pattern) for _, pattern, _ in _RULES)
 
 
 def json_without_credentials(text: str) -> str | None:
@@ -92,7 +90,7 @@ def json_without_credentials(text: str) -> str | None:
     strings = set(text.replace("\\\\", " ").replace('\\"', " ").split('"')[1::2])
     if (
         text.count('"token":') <= text.count('"logprob":')
-        and not any(map(_SECRET_NAME.fullmatch, strings))
+        and not any(re.fullmatch(_SECRET_NAME, string) for string in strings)
         and all(without_credentials(string) == string for string in strings)
     ):
         return text
@@ -104,13 +102,13 @@ def json_without_credentials(text: str) -> str | None:
 
 def is_secret_name(name: str) -> bool:
     """Whether the value under a name of this kind opens something: a key, a password, headers."""
-    return _SECRET_NAME.fullmatch(name) is not None or name == "token"
+    return re.fullmatch(_SECRET_NAME, name) is not None or name == "token"
 
 
 def is_masked(text: str) -> bool:
     """Whether somebody replaced a part of a text by a mask, such as [REDACTED]."""
     lower = text.lower()
-    return any(word in lower for word in _MASKED) and _MASKS.search(text) is not None
+    return any(word in lower for word in _MASKED) and re.search(_MASKS, text) is not None
 
 
 def _cut(value: Any) -> Any:
