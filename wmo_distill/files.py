@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -147,9 +148,18 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def open_file(path: Path) -> BufferedReader:
+    """A file of ours to read; OSError for what is none, such as a FIFO, which nobody may fill."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "something that is no file", os.fspath(path))
+    return os.fdopen(fd, "rb")
+
+
 def file_sha256(path: Path) -> tuple[str, int]:
     """(SHA-256 in hex, size in bytes) of a file."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
 
 

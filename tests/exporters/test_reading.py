@@ -8,13 +8,12 @@ import pytest
 
 from tests.exporters.conftest import write_datums
 from wmo_distill.datums.dataset import DatumRow, iter_datums
-from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.errors import DistillError
 from wmo_distill.exporters.reading import PartFile, open_parts, read_rows, token_lengths
 
 
 def opened(datums: Path) -> tuple[PartFile, ...]:
-    return open_parts(read_datum_manifest(datums).part_paths(datums))
+    return open_parts(datums)
 
 
 def plain(row: DatumRow) -> dict[str, Any]:
@@ -77,6 +76,6 @@ def test_datums_that_were_built_again_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(DistillError, match="built again"):
         list(rows)
     other = opened(tmp_path / "d")
-    replaced = PartFile(other[0].path, (1, *other[0].groups))
+    replaced = PartFile(other[0].stored, (1, *other[0].groups))
     with pytest.raises(DistillError, match="gone or replaced"):
         list(read_rows([replaced], np.array([0])))

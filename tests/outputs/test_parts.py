@@ -112,7 +112,7 @@ def test_a_disk_that_fails_and_cannot_be_read_any_more(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def sync(_: int) -> None:
-        monkeypatch.setattr(parts, "_unfinished", fail)
+        monkeypatch.setattr(parts, "unfinished_commits", fail)
         fail()
 
     monkeypatch.setattr(os, "fsync", sync)

@@ -71,7 +71,7 @@ def test_a_part_without_missing_is_refused(cache: Path) -> None:
     table = pq.read_table(part)
     pq.write_table(table.drop_columns(["missing"]), part)
     sealed.take_over(cache)
-    with pytest.raises(UsageError, match="found no column missing"):
+    with pytest.raises(DistillError, match="found: no column missing"):
         ScoreCache(cache)
     assert any(fault.found == "no column missing" for fault in verify_scores(cache))
 

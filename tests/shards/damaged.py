@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests import sealed
 from wmo_distill.arrays import as_ids
 from wmo_distill.records import TrialRecord
 from wmo_distill.segment import Coded, Segment
@@ -39,6 +40,7 @@ def rewritten(out: Path, rows: list[TrialRecord]) -> None:
     write_dataset(out, [[lawful("0")]])
     with parquet_writer(out / PART) as writer:
         writer.write_table(encode(rows))
+    sealed.take_over(out)
 
 
 def edit_table(out: Path, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -46,6 +48,7 @@ def edit_table(out: Path, change: Callable[[pa.Table], pa.Table]) -> None:
         table = file.read()
     with parquet_writer(out / PART) as writer:
         writer.write_table(change(table))
+    sealed.take_over(out)
 
 
 def set_column(name: str, values: list[Any]) -> Callable[[pa.Table], pa.Table]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests import sealed
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs import faults
 from wmo_distill.outputs.faults import Fault
@@ -81,8 +82,11 @@ def test_another_schema(out: Path) -> None:
     with pq.ParquetFile(out / PART) as file:
         table = file.read()
     pq.write_table(table.drop_columns(["note"]), out / PART)
+    assert f"{PART}: expected a readable Parquet file, found a footer of SHA-256 " in reported(out)
+    sealed.take_over(out)
     assert "expected the columns of schema version 2, found no column note" in reported(out)
     pq.write_table(table.replace_schema_metadata(None), out / PART)
+    sealed.take_over(out)
     assert "another schema version in its metadata" in reported(out)
 
 
@@ -92,6 +96,7 @@ def test_a_row_group_without_rows(out: Path) -> None:
     with parquet_writer(out / PART) as writer:
         writer.write_table(table)
         writer.write_table(table.slice(0, 0))
+    sealed.take_over(out)
     assert "no row group without rows" in reported(out)
 
 
@@ -104,6 +109,7 @@ def edit_ledger(out: Path, change: Callable[[list[dict[str, Any]]], Any]) -> Non
     rows = pq.read_table(out / "ledger.parquet").to_pylist()
     change(rows)
     pq.write_table(pa.Table.from_pylist(rows, LEDGER_SCHEMA), out / "ledger.parquet")
+    sealed.take_over(out)
 
 
 SKIPPED = {"outcome": "skipped", "records": 0, "part": None, "reasons": ["no_cell"]}
@@ -150,9 +156,12 @@ def test_a_duplicate_that_is_none_of_the_faults(out: Path, row: dict[str, Any]) 
 
 def test_a_ledger_that_is_none(out: Path) -> None:
     (out / "ledger.parquet").write_bytes(b"x")
+    assert "ledger.parquet: expected sha256 as in the manifest" in reported(out)
+    sealed.take_over(out)
     assert "ledger.parquet: expected a readable Parquet file" in reported(out)
     pq.write_table(pa.table({"path": ["a"]}), out / "ledger.parquet")
-    assert "the ledger's columns of schema version 2" in reported(out)
+    sealed.take_over(out)
+    assert "ledger.parquet: expected the columns of schema version 2" in reported(out)
 
 
 @pytest.mark.parametrize(
@@ -225,5 +234,7 @@ def test_what_only_the_manifest_says_is_sealed(out: Path, change: dict[str, Any]
     [{"mtime_ns": 3}, {"bytes": 0}, {"trial_id": "z"}, {"trial_name": None}, {"reasons": ["x"]}],
 )
 def test_the_ledger_is_the_manifests(out: Path, change: dict[str, Any]) -> None:
+    manifest = (out / "manifest.json").read_bytes()
     edit_ledger(out, lambda rows: rows[1].update(change))
+    (out / "manifest.json").write_bytes(manifest)
     assert "ledger.parquet: expected sha256 as in the manifest" in reported(out)

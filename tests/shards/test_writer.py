@@ -47,6 +47,7 @@ def test_a_part_holds_what_was_written(tmp_path: Path) -> None:
         tokens=48,
         bytes=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
+        footer=hashlib.sha256(data[-8 - int.from_bytes(data[-8:-4], "little") :]).hexdigest(),
         row_sum=f"{total:064x}",
         totals=Totals.sum(map(Totals.of, records)),
     )

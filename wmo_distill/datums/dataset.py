@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from wmo_distill.datums.datum import BreakCause, TrainDatum
 from wmo_distill.datums.experts import unpacked
-from wmo_distill.datums.manifest import read_datum_manifest
+from wmo_distill.datums.manifest import DATUMS, read_datum_manifest
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN
+from wmo_distill.outputs.stored import Stored
 from wmo_distill.shards.decode import runs_of, word_of
-from wmo_distill.shards.part import read_part
 
 _APART = (*PER_TOKEN, "call_starts", "call_lengths", "finish_reasons", "versions", "routed_experts")
 _PLAIN = tuple(name for name in DATUM_SCHEMA.names if name not in _APART)
@@ -72,16 +72,13 @@ def iter_datums(datums: Path | str) -> Iterator[DatumRow]:
     UsageError where `datums` holds no datum shards.
     """
     datums = Path(datums)
-    manifest = read_datum_manifest(datums)
-    for part in manifest.part_paths(datums):
-        yield from iter_part(part)
+    for part in datum_parts(datums):
+        yield from part.read(None, rows_of)
 
 
-def iter_part(part: Path) -> Iterator[DatumRow]:
-    """The rows of one part."""
-    for table in read_part(part, DATUM_SCHEMA.names):
-        for batch in table.to_batches():
-            yield from rows_of(batch)
+def datum_parts(datums: Path) -> list[Stored]:
+    """The parts of datum shards, to read from."""
+    return [DATUMS.stored(datums, p, DATUM_SCHEMA) for p in read_datum_manifest(datums).parts]
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[DatumRow]:

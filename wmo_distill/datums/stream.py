@@ -81,7 +81,8 @@ def iter_rows(
     `newest` is the newest training step of the dataset, for `max_staleness`.
     """
     wanted = [name for name in _SPANS if options.routed_experts or not name.endswith(".extra")]
-    for batch in iter_batches(source, [*_FLAT, *wanted]):
+
+    def of_batch(batch: pa.RecordBatch) -> Iterator[list[Row]]:
         spans = SpanColumns.of(batch.column("spans"))
         flat = batch.select(_FLAT)
         columns = {name: plain_list(flat.column(name)) for name in _LOOKED_AT}
@@ -97,6 +98,8 @@ def iter_rows(
             if rescorer is not None:
                 rows = [replace(row, datum=rescorer.put(row.datum)) for row in rows]
             yield rows
+
+    return iter_batches(source, [*_FLAT, *wanted], of_batch)
 
 
 def _record(values: dict[str, Any]) -> TrialRecord:

@@ -18,8 +18,9 @@ from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN, datum_id
 from wmo_distill.errors import DistillError
 from wmo_distill.outputs.faults import Fault, differences, first_faults
 from wmo_distill.outputs.manifest import MANIFEST, PartFile
+from wmo_distill.outputs.settled import settled
 from wmo_distill.predicates import is_measured
-from wmo_distill.shards.faults import row_groups
+from wmo_distill.shards.faults import batch_faults
 
 _SUMS = ("datums", "loss_tokens", "context_tokens", "breaks", "with_routed_experts")
 
@@ -36,19 +37,19 @@ class _Seen:
     """The n_fragments of each episode."""
 
 
-def verify_datums(datums: Path | str) -> list[Fault]:
+@settled
+def verify_datums(datums: Path) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against.
 
     Reads every part once, a row group at a time.
     """
-    datums = Path(datums)
     manifest = DATUMS.read(datums, sealed=False)
     seen, options = _Seen(), manifest.options
     faults = list(
         DATUMS.faults(datums, manifest.parts, lambda p: _part_faults(datums, p, options, seen))
     )
     # A part that is not there is one fault, not one for each sum.
-    if all(path.is_file() for path in manifest.part_paths(datums)):
+    if all((datums / part.file).is_file() for part in manifest.parts):
         stats, found = manifest.summary.stats, seen.account.stats()
         sums = [
             (f"{name}, from the rows,", getattr(found, name), getattr(stats, name))
@@ -69,18 +70,11 @@ def _fragment_faults(seen: _Seen) -> Iterator[Fault]:
 def _part_faults(
     datums: Path, part: PartFile, options: DatumOptions, seen: _Seen
 ) -> Iterator[Fault]:
-    rows = 0
-    for group, table in enumerate(row_groups(datums, part.file, DATUM_SCHEMA)):
-        if isinstance(table, Fault):
-            yield table
-            return
-        if not table.num_rows:
-            yield Fault(part.file, rows, "no row group without rows", f"group {group}")
-        for batch in table.to_batches():
-            for at, expected, found in _batch_breaches(batch, options, seen):
-                yield Fault(part.file, rows + at, expected, found)
-            rows += batch.num_rows
-    yield from differences(part.file, [("rows as in the manifest,", part.rows, rows)])
+    def check(batch: pa.RecordBatch, first: int) -> Iterator[Fault]:
+        for at, expected, found in _batch_breaches(batch, options, seen):
+            yield Fault(part.file, first + at, expected, found)
+
+    return batch_faults(datums, part, DATUM_SCHEMA, check)
 
 
 def _batch_breaches(

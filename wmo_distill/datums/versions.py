@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
@@ -66,10 +67,10 @@ def newest_step(records: Iterable[TrialRecord]) -> int | None:
 
 def newest_step_of(source: Path) -> int | None:
     """The same for a dataset, without reading its tokens."""
+    columns = [*_COLUMNS, "spans.list.element.sampling"]
     steps = (
         step
-        for batch in iter_batches(source, [*_COLUMNS, "spans.list.element.sampling"])
-        for row in batch.to_pylist()
+        for row in iter_batches(source, columns, methodcaller("to_pylist"))
         for step in _steps_of(
             row["train_step"], row["policy_versions"], [span["sampling"] for span in row["spans"]]
         )

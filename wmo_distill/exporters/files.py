@@ -106,7 +106,9 @@ class RowFiles:
             path = self._parts.begin("jsonl")
             self._lines = self._stack.enter_context(path.open("wb"))
         else:
-            writer = pq.ParquetWriter(self._parts.begin(), self._schema, compression="zstd")
+            writer = pq.ParquetWriter(
+                self._parts.begin(), self._schema, compression="zstd", write_page_checksum=True
+            )
             self._parquet = self._stack.enter_context(writer)
 
     def _flush(self) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def export_messages(
     differs = partial(difference, to, options)
     with writing(out, EXPORT, fresh=options.fresh, differs=differs) as parts:
         with RowFiles(parts, None) as files:
-            for row in (r for batch in iter_batches(source, _COLUMNS) for r in batch.to_pylist()):
+            for row in iter_batches(source, _COLUMNS, methodcaller("to_pylist")):
                 counts["records"] += 1
                 found = _chats(parent, row, options.only)
                 if isinstance(found, NoChat):

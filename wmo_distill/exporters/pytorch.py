@@ -93,7 +93,7 @@ class DatumDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         self._order = Order(shuffle=shuffle, seed=seed, buffer=buffer, pack_tokens=pack_tokens)
         self._equal = None if equal_steps is None else EqualSteps(equal_steps)
         manifest = read_datum_manifest(datums)
-        self._parts = open_parts(manifest.part_paths(self._datums))
+        self._parts = open_parts(self._datums)
         self._experts = None
         if manifest.options.routed_experts:
             self._experts = experts_shape(self._parts) or (0, 0)

@@ -1,40 +1,44 @@
 """Rows of datum shards by number, in any order, each row group read once."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wmo_distill.datums.dataset import DatumRow, rows_of
-from wmo_distill.datums.table import DATUM_SCHEMA
+from wmo_distill.datums.dataset import DatumRow, datum_parts, rows_of
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.exporters.epochs import Numbers
-from wmo_distill.shards.part import open_part
-
-_T = TypeVar("_T")
+from wmo_distill.outputs.stored import Stored
 
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
     """A part, and the rows of each of its row groups when the dataset was opened."""
 
-    path: Path
+    stored: Stored
     groups: tuple[int, ...]
     """Rows of each row group."""
+
+    @property
+    def path(self) -> Path:
+        return self.stored.path
 
     @property
     def rows(self) -> int:
         return sum(self.groups)
 
 
-def open_parts(paths: Sequence[Path]) -> tuple[PartFile, ...]:
+def open_parts(datums: Path) -> tuple[PartFile, ...]:
     """From the footers of the files."""
-    return tuple(PartFile(path, _of_file(path, _groups)) for path in paths)
+    found = []
+    for part in datum_parts(datums):
+        with part.open() as file:
+            found.append(PartFile(part, _groups(file)))
+    return tuple(found)
 
 
 def token_lengths(parts: Sequence[PartFile]) -> Numbers:
@@ -54,10 +58,10 @@ def experts_shape(parts: Sequence[PartFile]) -> tuple[int, int] | None:
     for part in parts:
         for group in range(len(part.groups)):
             table = _read(part, group, ["routed_experts.shape"])
-            for value in table.column("routed_experts").to_pylist():
-                if value is None:
-                    continue
-                found = (value["shape"][1], value["shape"][2])
+            with part.stored.blamed(group):
+                values = [value for value in table.column("routed_experts").to_pylist() if value]
+                shapes = {(value["shape"][1], value["shape"][2]) for value in values}
+            for found in sorted(shapes):
                 if shape is not None and found != shape:
                     raise UsageError(
                         f"{part.path}: routed_experts: expected {shape} layers and experts a token "
@@ -84,35 +88,30 @@ def read_rows(parts: Sequence[PartFile], order: Numbers) -> Iterator[DatumRow]:
             at = int(np.searchsorted(ends, number, side="right")) - 1
             low, high = np.searchsorted(wanted, [ends[at], ends[at + 1]])
             numbers = wanted[low:high]
-            table = _read(*places[at], DATUM_SCHEMA.names).take(pa.array(numbers - ends[at]))
-            rows = (row for batch in table.to_batches() for row in rows_of(batch))
-            held.update(zip(numbers.tolist(), rows, strict=True))
+            part, group = places[at]
+            table = _read(part, group, None).take(pa.array(numbers - ends[at]))
+            with part.stored.blamed(group):
+                rows = (row for batch in table.to_batches() for row in rows_of(batch))
+                held.update(zip(numbers.tolist(), rows, strict=True))
         left[number] -= 1
         yield held[number] if left[number] else held.pop(number)
 
 
-def _read(part: PartFile, group: int, columns: list[str]) -> pa.Table:
-    def read(file: pq.ParquetFile) -> pa.Table:
-        if _groups(file) != part.groups:
-            raise _rebuilt(part.path)
-        return file.read_row_group(group, columns=columns)
-
-    return _of_file(part.path, read)
+def _read(part: PartFile, group: int, columns: list[str] | None) -> pa.Table:
+    try:
+        with part.stored.open() as file:
+            if _groups(file) != part.groups:
+                raise _rebuilt(part.path)
+            return part.stored.table(file, group, columns)
+    except DistillError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise _rebuilt(part.path) from None
+        raise
 
 
 def _groups(file: pq.ParquetFile) -> tuple[int, ...]:
     metadata = file.metadata
     return tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
-
-
-def _of_file(path: Path, read: Callable[[pq.ParquetFile], _T]) -> _T:
-    try:
-        with open_part(path) as file:
-            return read(file)
-    except DistillError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            raise _rebuilt(path) from None
-        raise
 
 
 def _rebuilt(path: Path) -> DistillError:

@@ -31,8 +31,10 @@ class Listed(Protocol):
     """A file as a manifest lists it."""
 
     file: str
+    rows: int
     bytes: int
     sha256: str
+    footer: str | None
 
 
 def differences(file: str, pairs: Iterable[tuple[str, Any, Any]]) -> Iterator[Fault]:

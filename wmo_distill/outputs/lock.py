@@ -53,6 +53,17 @@ def _made(out: Path) -> bool:
     return True
 
 
+def is_locked(out: Path) -> bool:
+    """Whether a run writes to a directory now."""
+    try:
+        os.close(_locked(out))
+    except UsageError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _locked(out: Path) -> int:
     """An open, locked file: the directory itself, so that no file is left behind."""
     directory = os.open(out, os.O_RDONLY | os.O_CLOEXEC)

@@ -11,15 +11,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wmo_distill.errors import UsageError
-from wmo_distill.files import Absent, parse_json, whole_file
+from wmo_distill.files import Absent, open_file, parse_json, whole_file
 from wmo_distill.outputs.faults import Fault, Listed, damage, differences, first_faults, stray_files
+from wmo_distill.outputs.stored import Stored
 
 MANIFEST = "manifest.json"
 TOOL = "wmo-distill"
 SEAL = "seal"
+MOST_BYTES = 256_000_000
+"""A manifest of a million trials with cells has less than half."""
 STAGING = ".staging-"
 """What the names of directories begin with in which the next state of a directory is written."""
 
@@ -45,10 +49,6 @@ class AnyManifest(Model):
         """The parts, relative to the directory."""
         raise NotImplementedError
 
-    def part_paths(self, out: Path) -> list[Path]:
-        """The files of the parts, in order."""
-        return [out / file for file in self.files()]
-
 
 class PartFile(Model):
     """One file of rows."""
@@ -58,6 +58,8 @@ class PartFile(Model):
     rows: int = Field(ge=0)
     bytes: int = Field(ge=0)
     sha256: str
+    footer: str | None = None
+    """SHA-256 of a Parquet file's footer; None for another file."""
 
 
 class OutputManifest(AnyManifest):
@@ -146,12 +148,16 @@ class Kind(Generic[M]):
         seal = value.pop(SEAL, None)
         yield from differences(MANIFEST, [("the seal of what it says,", seal_of(value), seal)])
 
+    def stored(self, out: Path, part: Listed, schema: pa.Schema) -> Stored:
+        """A part to read from."""
+        return Stored(out / part.file, schema, self.again, part.rows, part.bytes, part.footer)
+
     def _value(self, out: Path) -> dict[str, Any]:
         """The values of a manifest of this kind and version."""
         file = out / MANIFEST
         named = f"name the directory that `{TOOL} {self.command}` wrote"
         try:
-            value = parse_json(file.read_bytes())
+            value = parse_json(_bytes(file))
         except OSError as error:
             begun = any(out.glob(f"{STAGING}*"))
             found = "what an unfinished run left" if begun else error.strerror
@@ -186,9 +192,14 @@ def kind_of(out: Path) -> str | None:
 def stated(out: Path) -> Any | Absent:
     """What a manifest says, whoever wrote it."""
     try:
-        return parse_json((out / MANIFEST).read_bytes())
+        return parse_json(_bytes(out / MANIFEST))
     except OSError:
         return Absent.MISSING
+
+
+def _bytes(manifest: Path) -> bytes:
+    with open_file(manifest) as file:
+        return file.read(MOST_BYTES)
 
 
 def _named_kind(value: Any) -> str:

@@ -17,6 +17,7 @@ from wmo_distill.errors import DistillError, UsageError, stop_says
 from wmo_distill.files import Absent, file_sha256, path_text, sync_directory, sync_file
 from wmo_distill.outputs.lock import LOCK_FILE, writer_lock
 from wmo_distill.outputs.manifest import MANIFEST, STAGING, Kind, M, PartFile, stated
+from wmo_distill.outputs.stored import footer_sha256
 
 
 @contextmanager
@@ -105,7 +106,10 @@ class Parts(Generic[M]):
         """The file that was begun is complete: it is synced, and the manifest's account of it."""
         sync_file(self._begun)
         sha256, size = file_sha256(self._begun)
-        self.parts.append(PartFile(file=self.name(), rows=rows, bytes=size, sha256=sha256))
+        footer = footer_sha256(self._begun) if self._begun.suffix == ".parquet" else None
+        self.parts.append(
+            PartFile(file=self.name(), rows=rows, bytes=size, sha256=sha256, footer=footer)
+        )
         return self.parts[-1]
 
     def commit(self, manifest: M) -> None:
@@ -126,7 +130,7 @@ class Parts(Generic[M]):
 
     def recover(self) -> None:
         """Finish a commit that was broken off, and remove what runs without one have left."""
-        for place in _unfinished(self.out):
+        for place in unfinished_commits(self.out):
             self._move(place)
         for place in self.out.glob(f"{STAGING}*"):
             shutil.rmtree(place, ignore_errors=True)
@@ -137,7 +141,7 @@ class Parts(Generic[M]):
     def state(self) -> str:
         """What is in the directory after a fault, and what to do."""
         try:
-            unfinished = _unfinished(self.out)
+            unfinished = unfinished_commits(self.out)
         except OSError:
             return "cannot be read now; run it again, which finishes or removes what was begun"
         if unfinished:
@@ -193,7 +197,7 @@ def check_out(out: Path, kind: Kind[Any], *, fresh: bool = False) -> None:
 
 def _refuse_other(out: Path, kind: Kind[Any], *, fresh: bool) -> None:
     names = sorted(os.listdir(out))
-    for place in _unfinished(out):
+    for place in unfinished_commits(out):
         value = stated(place)
         if value is Absent.MISSING:  # the commit of another run, which has just come to its end
             continue
@@ -204,7 +208,7 @@ def _refuse_other(out: Path, kind: Kind[Any], *, fresh: bool) -> None:
             )
     other = [name for name in names if not _is_own(out, name, kind)]
     # In this order: a commit has its manifest in one of the two places, and moves it to the second.
-    unfinished = _unfinished(out)
+    unfinished = unfinished_commits(out)
     if (out / MANIFEST).exists():
         if not (fresh and _was_ours(out, kind, other)):
             kind.read(out)
@@ -219,7 +223,7 @@ def _refuse_other(out: Path, kind: Kind[Any], *, fresh: bool) -> None:
         )
 
 
-def _unfinished(out: Path) -> list[Path]:
+def unfinished_commits(out: Path) -> list[Path]:
     """The staging directories of commits that were broken off."""
     return sorted(p for p in out.glob(f"{STAGING}*") if is_there(p / MANIFEST))
 

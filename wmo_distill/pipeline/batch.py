@@ -10,12 +10,13 @@ from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, FilesState
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
+from wmo_distill.outputs.stored import Stored
 from wmo_distill.pipeline.cells import PlacedCell
 from wmo_distill.records import ReadTrial, ScoreCell, TrialRecord
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.ledger import Reason
-from wmo_distill.shards.manifest import PartInfo
-from wmo_distill.shards.part import read_part
+from wmo_distill.shards.manifest import DATASET, PartInfo
+from wmo_distill.shards.schema import SCHEMA
 from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.registry import source_of
@@ -199,7 +200,6 @@ def _of_cells(
 def copy_rows(source: Path, part: PartWriter, paths: Iterable[str]) -> None:
     """Copy the rows of these trials from one part to another, a row group at a time."""
     kept = frozenset(paths)
-    for table in read_part(source):
-        for record in decode(table):
-            if record.artifact_dir in kept:
-                part.write(record)
+    for record in Stored(source, SCHEMA, DATASET.again).read(None, decode):
+        if record.artifact_dir in kept:
+            part.write(record)

@@ -17,12 +17,11 @@ import pyarrow.parquet as pq
 from wmo_distill.arrays import Logprobs
 from wmo_distill.datums.topk import Candidates
 from wmo_distill.disk import is_there
-from wmo_distill.errors import UsageError
 from wmo_distill.outputs.faults import Fault, damage
 from wmo_distill.outputs.manifest import MANIFEST, Kind, OutputManifest, PartFile
 from wmo_distill.outputs.parts import Parts, check_out, writing
+from wmo_distill.outputs.stored import Stored
 from wmo_distill.scorers.scorer import Needed, Score
-from wmo_distill.shards.faults import first_odd
 from wmo_distill.shards.lists import list_array
 
 VERSION_KEY = b"wmo_distill.score_schema_version"
@@ -72,7 +71,7 @@ SCORES = Kind(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    part: Path
+    part: Stored
     group: int
     row: int
     top_k: int
@@ -106,7 +105,7 @@ class ScoreCache:
             if found := damage(self.directory, part):
                 self.faults += found
             else:
-                self._learn(self.directory / part.file)
+                self._learn(part)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -161,11 +160,12 @@ class ScoreCache:
             compression_level=1,
             use_dictionary=["teacher"],
             row_group_size=max(1, _GROUP_VALUES // max(1, longest)),
+            write_page_checksum=True,
         )
         parts = [*self._parts, self._writer.end(len(scores))]
         self._writer.commit(ScoreManifest(parts=parts))
         self._parts = parts  # only now: scores that could not be kept may be given again
-        self._learn(self.directory / parts[-1].file)
+        self._learn(parts[-1])
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -181,15 +181,10 @@ class ScoreCache:
             finally:
                 self._writer = None
 
-    def _learn(self, part: Path) -> None:
-        with pq.ParquetFile(part) as file:
-            if not file.schema_arrow.equals(SCORE_SCHEMA, check_metadata=True):
-                raise UsageError(
-                    f"{part}: expected the columns of scores of schema version {SCHEMA_VERSION}, "
-                    f"found {first_odd(file.schema_arrow, SCORE_SCHEMA)}; name another directory"
-                )
-            for group in range(file.num_row_groups):
-                keys = file.read_row_group(group, columns=_KEYS)
+    def _learn(self, listed: PartFile) -> None:
+        part = SCORES.stored(self.directory, listed, SCORE_SCHEMA)
+        for group, keys in part.tables(_KEYS):
+            with part.blamed(group):
                 for row, key in enumerate(keys.to_pylist()):
                     name = key["datum_id"], key["teacher"]
                     known = self._places.get(name)
@@ -198,14 +193,13 @@ class ScoreCache:
                         self._places[name] = _Place(part, group, row, key["top_k"], missing)
 
     def _read(self, place: _Place, *, tops: bool) -> pa.Table:
-        key = place.part, place.group, tops
+        key = place.part.path, place.group, tops
         if key not in self._groups:
             if len(self._groups) >= _GROUPS:
                 del self._groups[next(iter(self._groups))]
             columns = None if tops else ["logprobs"]
-            with pq.ParquetFile(place.part) as file:
-                table = file.read_row_group(place.group, columns=columns)
-            self._groups[key] = table.combine_chunks()
+            with place.part.open() as file:
+                self._groups[key] = place.part.table(file, place.group, columns).combine_chunks()
         return self._groups[key]
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import polars as pl
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from wmo_distill.arrays import Ids
-from wmo_distill.datums.dataset import iter_datums
+from wmo_distill.datums.dataset import datum_parts, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.scorers.cache import ScoreCache
@@ -227,10 +227,14 @@ def refuse_other_tokenizer(datums: Path, tokenizer: str | None) -> None:
     """UsageError where both tokenizers are known and differ."""
     if tokenizer is None:
         return
-    parts = read_datum_manifest(datums).part_paths(datums)
-    frame = pl.scan_parquet(parts, glob=False, hive_partitioning=False)
-    known = frame.select(pl.col("tokenizer").drop_nulls().unique().sort()).collect()
-    others = [name for name in known["tokenizer"].to_list() if name != tokenizer]
+
+    def of_batch(batch: pa.RecordBatch) -> list[str | None]:
+        names: list[str | None] = batch.column("tokenizer").unique().to_pylist()
+        return names
+
+    parts = datum_parts(datums)
+    known = {name for part in parts for name in part.read(["tokenizer"], of_batch) if name}
+    others = sorted(known - {tokenizer})
     if others:
         raise UsageError(
             f"{datums}: expected ids of the teacher's tokenizer {tokenizer!r}, "

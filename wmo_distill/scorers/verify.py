@@ -5,31 +5,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from wmo_distill.outputs.faults import Fault, differences
+from wmo_distill.outputs.faults import Fault
 from wmo_distill.outputs.manifest import PartFile
+from wmo_distill.outputs.settled import settled
 from wmo_distill.scorers.cache import SCORE_SCHEMA, SCORES
-from wmo_distill.shards.faults import row_groups
+from wmo_distill.shards.faults import batch_faults
 
 
-def verify_scores(cache: Path | str) -> list[Fault]:
+@settled
+def verify_scores(cache: Path) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against."""
-    cache = Path(cache)
     parts = SCORES.read(cache, sealed=False).parts
     return list(SCORES.faults(cache, parts, lambda part: _row_faults(cache, part)))
 
 
 def _row_faults(cache: Path, part: PartFile) -> Iterator[Fault]:
-    rows = 0
-    for table in row_groups(cache, part.file, SCORE_SCHEMA):
-        if isinstance(table, Fault):
-            yield table
-            return
-        for row in table.to_pylist():
+    def check(batch: pa.RecordBatch, first: int) -> Iterator[Fault]:
+        for at, row in enumerate(batch.to_pylist(), first):
             for expected, found in _breaches(row):
-                yield Fault(part.file, rows, expected, found)
-            rows += 1
-    yield from differences(part.file, [("rows as in the manifest,", part.rows, rows)])
+                yield Fault(part.file, at, expected, found)
+
+    return batch_faults(cache, part, SCORE_SCHEMA, check)
 
 
 def _breaches(row: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wmo_distill.arrays import Lists
-from wmo_distill.errors import DistillError
 from wmo_distill.records import (
     GradedTests,
     Sampling,
@@ -153,14 +152,11 @@ def secrets_of(rows: Sequence[dict[str, Any]]) -> tuple[Secret, ...]:
 
 
 def word_of(kind: type[_Word], word: str) -> _Word:
-    """A word of a vocabulary; DistillError for any other."""
+    """A word of a vocabulary; ValueError for any other, which a newer version may have."""
     try:
         return kind(word)
     except ValueError:
-        raise DistillError(
-            f"{kind.__name__}: expected one of {', '.join(kind)}, found {word!r}; "
-            "was this part written by a newer wmo-distill?"
-        ) from None
+        raise ValueError(f"{word!r:.80}, which is no {kind.__name__}") from None
 
 
 def _open_word(kind: type[StrEnum], word: str) -> str:

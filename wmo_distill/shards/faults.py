@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from wmo_distill.outputs.faults import Fault, differences
+from wmo_distill.outputs.faults import Fault, Listed, differences
+from wmo_distill.outputs.stored import DAMAGE, first_odd, parquet_file, plain_cause, read_group
 from wmo_distill.shards.decode import SpanColumns, plain_list, record_of
 from wmo_distill.shards.digest import MODULUS, row_digest
 from wmo_distill.shards.encode import stored_ids
@@ -46,47 +46,72 @@ class Seen:
 
 def part_faults(out: Path, part: PartInfo, rules: Rules, seen: Seen) -> Iterator[Fault]:
     real = _RowSums()
-    for group, table in enumerate(row_groups(out, part.file, SCHEMA)):
-        if isinstance(table, Fault):
-            yield table
-            return
-        if not table.num_rows:
-            yield Fault(part.file, real.rows, "no row group without rows", f"group {group}")
-        for batch in table.to_batches():
-            yield from _batch_faults(part.file, batch, rules, seen, real)
+    yield from batch_faults(
+        out,
+        part,
+        SCHEMA,
+        lambda batch, first: _batch_faults(part.file, batch, first, rules, seen, real),
+    )
     found = {
-        "rows": real.rows,
         "tokens": real.tokens,
         "row_sum": f"{real.digests % MODULUS:064x}",
         "totals": real.totals,
     }
-    seen.parts.append(part.model_copy(update=found))
+    seen.parts.append(part.model_copy(update={"rows": real.rows, **found}))
     yield from differences(
         part.file,
         [(f"{name} as in the manifest,", getattr(part, name), found[name]) for name in found],
     )
 
 
-def row_groups(out: Path, name: str, schema: pa.Schema) -> Iterator[pa.Table | Fault]:
+def batch_faults(
+    out: Path,
+    part: Listed,
+    schema: pa.Schema,
+    check: Callable[[pa.RecordBatch, int], Iterable[Fault]],
+) -> Iterator[Fault]:
+    """What `check` finds in each batch, given with the number of its first row.
+
+    What cannot be read, or is of another schema, is a fault that ends the file.
+    """
+    rows = 0
+    for group, table in enumerate(row_groups(out, part.file, schema, part.footer)):
+        if isinstance(table, Fault):
+            yield table
+            return
+        if not table.num_rows:
+            yield Fault(part.file, rows, "no row group without rows", f"group {group}")
+        for batch in table.to_batches():
+            try:
+                yield from check(batch, rows)
+            except DAMAGE as error:
+                yield Fault(part.file, rows, "rows that can be read", plain_cause(error))
+                return
+            rows += batch.num_rows
+    yield from differences(part.file, [("rows as in the manifest,", part.rows, rows)])
+
+
+def row_groups(
+    out: Path, name: str, schema: pa.Schema, footer: str | None = None
+) -> Iterator[pa.Table | Fault]:
     """The row groups of a Parquet file; a fault ends them, where they cannot be read."""
     rows = 0
     try:
-        with pq.ParquetFile(out / name) as file:
+        with parquet_file(out / name, footer) as file:
             if not file.schema_arrow.equals(schema, check_metadata=True):
                 expected = f"the columns of schema version {SCHEMA_VERSION}"
                 yield Fault(name, None, expected, first_odd(file.schema_arrow, schema))
                 return
             for group in range(file.num_row_groups):
                 try:
-                    table = file.read_row_group(group)
-                    table.validate(full=True)
-                except (OSError, ValueError, pa.ArrowException) as error:
-                    yield Fault(name, rows, "a readable row group", str(error))
+                    table = read_group(file, group)
+                except DAMAGE as error:
+                    yield Fault(name, rows, "a readable row group", plain_cause(error))
                     return
                 rows += table.num_rows
                 yield table
-    except (OSError, ValueError, pa.ArrowException) as error:
-        yield Fault(name, None, "a readable Parquet file", str(error))
+    except DAMAGE as error:
+        yield Fault(name, None, "a readable Parquet file", plain_cause(error))
 
 
 @dataclass(slots=True)
@@ -99,20 +124,9 @@ class _RowSums:
     totals: Totals = field(default_factory=Totals)
 
 
-def first_odd(found: pa.Schema, schema: pa.Schema) -> str:
-    for expected in schema:
-        i = found.get_field_index(expected.name)
-        if i < 0:
-            return f"no column {expected.name}"
-        if not found.field(i).equals(expected):
-            return str(found.field(i))
-    return "other columns, or another schema version in its metadata"
-
-
 def _batch_faults(
-    file: str, batch: pa.RecordBatch, rules: Rules, seen: Seen, real: _RowSums
+    file: str, batch: pa.RecordBatch, first: int, rules: Rules, seen: Seen, real: _RowSums
 ) -> Iterator[Fault]:
-    first = real.rows
     spans = SpanColumns.of(batch.column("spans"), check=False)
     plain = {name: plain_list(batch.column(name)) for name in SCHEMA.names if name != "spans"}
     for at in range(batch.num_rows):

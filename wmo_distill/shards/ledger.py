@@ -1,6 +1,5 @@
 """The ledger: one row a trial found, what became of it, and the state its files had."""
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from wmo_distill.errors import UsageError
-from wmo_distill.files import FilesState, whole_file
+from wmo_distill.files import FilesState, file_sha256, whole_file
+from wmo_distill.outputs.stored import DAMAGE, parquet_file, plain_cause, read_group
 from wmo_distill.shards.manifest import LedgerInfo
 from wmo_distill.shards.schema import LEDGER_FILE, LEDGER_SCHEMA, Outcome
 from wmo_distill.shards.writer import parquet_writer
@@ -85,8 +84,8 @@ def write_ledger(path: Path, rows: Iterable[LedgerRow]) -> LedgerInfo:
 
 def ledger_info(path: Path, rows: int) -> LedgerInfo:
     """What a manifest says of a ledger of so many rows."""
-    data = path.read_bytes()
-    return LedgerInfo(rows=rows, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    sha256, size = file_sha256(path)
+    return LedgerInfo(rows=rows, bytes=size, sha256=sha256)
 
 
 def read_ledger(out: Path, info: LedgerInfo, cells: Mapping[str, str]) -> dict[str, LedgerRow]:
@@ -99,12 +98,13 @@ def read_ledger(out: Path, info: LedgerInfo, cells: Mapping[str, str]) -> dict[s
         sha256 = ledger_info(file, info.rows).sha256
         if sha256 != info.sha256:
             raise ValueError(f"another file, of SHA-256 {sha256[:16]}…, not {info.sha256[:16]}…")
-        with pq.ParquetFile(file) as opened:
-            table = opened.read(columns=LEDGER_SCHEMA.names).cast(LEDGER_SCHEMA)
-        table.validate(full=True)
-        return {row["path"]: _row(row, cells.get(row["path"], "")) for row in table.to_pylist()}
-    except (pa.ArrowException, OSError, ValueError) as error:
-        found = str(error).partition("\n")[0]
+        with parquet_file(file) as opened:
+            groups = range(opened.num_row_groups)
+            tables = [read_group(opened, group, LEDGER_SCHEMA.names) for group in groups]
+        rows = [row for table in tables for row in table.cast(LEDGER_SCHEMA).to_pylist()]
+        return {row["path"]: _row(row, cells.get(row["path"], "")) for row in rows}
+    except DAMAGE as error:
+        found = plain_cause(error)
     raise UsageError(
         f"{file}: expected the ledger that belongs to its manifest, found: {found}; "
         "restore the file, or build again with --fresh"

@@ -90,6 +90,8 @@ class PartInfo(Model):
     """Ids stored: prompt suffixes and sampled ids of all segments."""
     bytes: int = Field(ge=0)
     sha256: str
+    footer: str | None = None
+    """SHA-256 of its footer."""
     row_sum: str = Field(pattern=r"^[0-9a-f]{64}$")
     """The rows' digests added modulo 2^256, so that sums of parts add up in any cut and order."""
     totals: Totals = Totals()

@@ -7,11 +7,12 @@ counts, else the newest. The attempts of a group are numbered over the trials th
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from wmo_distill.outputs.stored import Stored
 from wmo_distill.shards.decode import plain_list
-from wmo_distill.shards.part import read_part
 
 ATTEMPT_SQL = (
     "coalesce(attempt, dense_rank() OVER (PARTITION BY group_id "
@@ -36,10 +37,9 @@ _COLUMNS = [
 
 @dataclass(frozen=True, slots=True)
 class Regrades:
-    """The attempt of every row that counts, by episode_id, and the rows that do not."""
+    """The attempt of every row that counts, by episode_id."""
 
     attempts: dict[str, int | None]
-    superseded: frozenset[str]
     trials_passed_over: int
 
 
@@ -71,10 +71,10 @@ class _Trial:
         return self.has_rewards, finish is not None, finish or 0, self.order
 
 
-def regrades_of(parts: Sequence[Path]) -> Regrades:
+def regrades_of(parts: Sequence[Stored]) -> Regrades:
     """The regrades over the rows of these parts, from their identity and reward columns alone."""
     trials: dict[str, _Trial] = {}
-    for row in _rows(parts):
+    for row in (row for part in parts for row in part.read(_COLUMNS, _rows)):
         key = row["trial_id"] or f"path:{row['artifact_dir']}"
         trial = trials.get(key)
         if trial is None:
@@ -100,23 +100,14 @@ def regrades_of(parts: Sequence[Path]) -> Regrades:
             for trial in kept
             for episode, recorded in trial.attempts.items()
         },
-        superseded=frozenset(
-            episode
-            for trial in trials.values()
-            if trial.key not in counting
-            for episode in trial.attempts
-        ),
         trials_passed_over=len(trials) - len(kept),
     )
 
 
-def _rows(parts: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    for part in parts:
-        for table in read_part(part, _COLUMNS):
-            for batch in table.to_batches():
-                columns = [plain_list(batch.column(name)) for name in _COLUMNS]
-                for values in zip(*columns, strict=True):
-                    yield dict(zip(_COLUMNS, values, strict=True))
+def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    columns = [plain_list(batch.column(name)) for name in _COLUMNS]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(_COLUMNS, values, strict=True))
 
 
 def _rollouts(trials: Iterable[_Trial]) -> list[list[_Trial]]:

@@ -1,39 +1,65 @@
 """Reading a dataset: every row that counts, with its attempt, as a frame or as records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 import pyarrow as pa
+from polars.io.plugins import register_io_source
 
+from wmo_distill.outputs.stored import Stored
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.columns import INT32
 from wmo_distill.shards.decode import decode
-from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.shards.part import read_part
-from wmo_distill.shards.regrades import ATTEMPT_SQL, regrades_of
+from wmo_distill.shards.manifest import DATASET, read_manifest
+from wmo_distill.shards.regrades import ATTEMPT_SQL, Regrades, regrades_of
+from wmo_distill.shards.schema import SCHEMA
 
 __all__ = ["ATTEMPT_SQL", "iter_batches", "iter_records", "passed_over", "scan"]
 
+_T = TypeVar("_T")
+
 
 def scan(out: Path | str) -> pl.LazyFrame:
-    """The rows that count, with `attempt` filled; UsageError where there is no dataset."""
+    """The rows that count, with `attempt` filled; UsageError where there is no dataset.
+
+    Columns are read when the frame is collected, each page held to its checksum; damage is a
+    DistillError then (before polars 2.0 in the text of a ComputeError).
+    """
     parts = _parts(out)
     regrades = regrades_of(parts)
-    # No globbing: a directory's name may hold brackets or stars.
-    frame = pl.scan_parquet(parts, glob=False, hive_partitioning=False)
-    if regrades.superseded:
-        frame = frame.filter(~pl.col("episode_id").is_in(sorted(regrades.superseded)))
-    if regrades.attempts:
-        attempt = pl.col("episode_id").replace_strict(
-            pl.Series(list(regrades.attempts), dtype=pl.String),
-            pl.Series(list(regrades.attempts.values()), dtype=pl.Int32),
-            default=None,
-            return_dtype=pl.Int32,
-        )
-        frame = frame.with_columns(attempt.alias("attempt"))
-    return frame
+    return register_io_source(partial(_frames, parts, regrades), schema=_frame_schema())
+
+
+def _frames(
+    parts: Sequence[Stored],
+    regrades: Regrades,
+    columns: list[str] | None,
+    predicate: pl.Expr | None,
+    n_rows: int | None,
+    batch_size: int | None,
+) -> Iterator[pl.DataFrame]:
+    """What polars asks a source for: these columns of the rows, some of them or all."""
+    wanted = SCHEMA.names if columns is None else columns
+    left = n_rows
+    for batch in _counting(parts, regrades, wanted, lambda batch: [batch]):
+        frame = pl.DataFrame(pl.from_arrow(batch)).select(wanted)
+        if predicate is not None:
+            frame = frame.filter(predicate)
+        if left is not None:
+            frame = frame.head(left)
+            left -= frame.height
+        yield frame
+        if left == 0:
+            return
+
+
+@cache
+def _frame_schema() -> pl.Schema:
+    return pl.DataFrame(pl.from_arrow(SCHEMA.empty_table())).schema
 
 
 def passed_over(out: Path | str) -> int:
@@ -52,34 +78,50 @@ def iter_records(out: Path | str, *, superseded: bool = False) -> Iterator[Trial
 
 
 def _records(
-    parts: list[Path], attempts: dict[str, int | None], superseded: bool
+    parts: list[Stored], attempts: dict[str, int | None], superseded: bool
 ) -> Iterator[TrialRecord]:
     for part in parts:
-        for table in read_part(part):
-            for record in decode(table):
-                if record.episode_id in attempts:
-                    attempt = attempts[record.episode_id]
-                    same = attempt == record.attempt
-                    yield record if same else replace(record, attempt=attempt)
-                elif superseded:
-                    yield record
+        for record in part.read(None, decode):
+            if record.episode_id in attempts:
+                attempt = attempts[record.episode_id]
+                same = attempt == record.attempt
+                yield record if same else replace(record, attempt=attempt)
+            elif superseded:
+                yield record
 
 
-def iter_batches(out: Path | str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The same rows as Arrow batches of these columns, `episode_id` and `attempt` among them."""
+def iter_batches(
+    out: Path | str, columns: Sequence[str], convert: Callable[[pa.RecordBatch], Iterable[_T]]
+) -> Iterator[_T]:
+    """What is made of the same rows, given as Arrow batches of these columns.
+
+    `episode_id` and `attempt` are always among them.
+    """
     parts = _parts(out)
-    regrades = regrades_of(parts)
+    return _counting(parts, regrades_of(parts), columns, convert)
+
+
+def _counting(
+    parts: Sequence[Stored],
+    regrades: Regrades,
+    columns: Sequence[str],
+    convert: Callable[[pa.RecordBatch], Iterable[_T]],
+) -> Iterator[_T]:
+    asked = list(dict.fromkeys([*columns, "episode_id", "attempt"]))
     for part in parts:
-        for table in read_part(part, columns):
-            for batch in table.to_batches():
-                episodes = batch.column("episode_id").to_pylist()
-                attempts = [regrades.attempts.get(episode) for episode in episodes]
-                at = batch.schema.get_field_index("attempt")
-                filled = batch.set_column(at, batch.schema.field(at), pa.array(attempts, INT32))
-                counting = [episode in regrades.attempts for episode in episodes]
-                yield filled if all(counting) else filled.filter(pa.array(counting))
+        yield from part.read(asked, lambda batch: convert(_filled(batch, regrades)))
 
 
-def _parts(out: Path | str) -> list[Path]:
+def _filled(batch: pa.RecordBatch, regrades: Regrades) -> pa.RecordBatch:
+    """The rows of a batch that count, with their attempts."""
+    episodes = batch.column("episode_id").to_pylist()
+    attempts = [regrades.attempts.get(episode) for episode in episodes]
+    at = batch.schema.get_field_index("attempt")
+    filled = batch.set_column(at, batch.schema.field(at), pa.array(attempts, INT32))
+    counting = [episode in regrades.attempts for episode in episodes]
+    return filled if all(counting) else filled.filter(pa.array(counting))
+
+
+def _parts(out: Path | str) -> list[Stored]:
     out = Path(out)
-    return read_manifest(out).part_paths(out)
+    return [DATASET.stored(out, part, SCHEMA) for part in read_manifest(out).parts]

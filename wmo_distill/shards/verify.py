@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.faults import Fault, differences, first_faults
 from wmo_distill.outputs.manifest import MANIFEST
-from wmo_distill.shards.faults import Seen, part_faults
+from wmo_distill.outputs.settled import settled
+from wmo_distill.outputs.stored import plain_cause
+from wmo_distill.shards.faults import Seen, part_faults, row_groups
 from wmo_distill.shards.invariants import Rules
 from wmo_distill.shards.ledger import Reason, ledger_info
 from wmo_distill.shards.manifest import (
@@ -25,17 +25,16 @@ from wmo_distill.shards.manifest import (
 from wmo_distill.shards.schema import (
     LEDGER_FILE,
     LEDGER_SCHEMA,
-    SCHEMA_VERSION,
     Outcome,
 )
 
 
-def verify(out: Path | str) -> list[Fault]:
+@settled
+def verify(out: Path) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against.
 
     Reads every part once, a row group at a time.
     """
-    out = Path(out)
     manifest = DATASET.read(out, sealed=False)
     seen = Seen()
     rules = _rules(out, manifest)
@@ -65,26 +64,27 @@ def _ledger_faults(
     out: Path, manifest: Manifest, seen: Seen, missing: Collection[str]
 ) -> Iterator[Fault]:
     try:
-        with pq.ParquetFile(out / LEDGER_FILE) as file:
-            if not file.schema_arrow.equals(LEDGER_SCHEMA, check_metadata=True):
-                found = str(file.schema_arrow.names)
-                yield Fault(
-                    LEDGER_FILE,
-                    None,
-                    f"the ledger's columns of schema version {SCHEMA_VERSION}",
-                    found,
-                )
-                return
-            table = file.read()
-            table.validate(full=True)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        yield Fault(LEDGER_FILE, None, "a readable Parquet file", str(error))
+        real = ledger_info(out / LEDGER_FILE, manifest.ledger.rows)
+    except OSError as error:
+        yield Fault(LEDGER_FILE, None, "a readable file", plain_cause(error))
         return
+    other = [
+        (f"{name} as in the manifest,", getattr(manifest.ledger, name), getattr(real, name))
+        for name in LedgerInfo.model_fields
+    ]
+    if real != manifest.ledger:  # and what is not what was written is not parsed
+        yield from differences(LEDGER_FILE, other)
+        return
+    rows: list[dict[str, Any]] = []
+    for table in row_groups(out, LEDGER_FILE, LEDGER_SCHEMA):
+        if isinstance(table, Fault):
+            yield table
+            return
+        rows += table.to_pylist()
     files = {part.file for part in manifest.parts}
     outcomes: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     paths: set[str] = set()
-    rows = table.to_pylist()
     yield from _id_faults(rows, seen)
     for at, row in enumerate(rows):
         outcomes[row["outcome"]] += 1
@@ -109,14 +109,9 @@ def _ledger_faults(
             yield Fault(LEDGER_FILE, at, "outcome written or skipped", repr(row["outcome"]))
     for path in sorted(seen.rows.keys() - paths):
         yield Fault(LEDGER_FILE, None, f"a row for {path}, which has records", "none")
-    totals, real = manifest.totals, ledger_info(out / LEDGER_FILE, len(paths))
-    yield from differences(
-        LEDGER_FILE,
-        [
-            (f"{name} as in the manifest,", getattr(manifest.ledger, name), getattr(real, name))
-            for name in LedgerInfo.model_fields
-        ],
-    )
+    totals = manifest.totals
+    stated = manifest.ledger.rows
+    yield from differences(LEDGER_FILE, [("rows as in the manifest,", stated, len(rows))])
     yield from differences(
         MANIFEST,
         [

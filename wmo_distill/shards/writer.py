@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from wmo_distill.files import file_sha256, sync_file
 from wmo_distill.issues import Issue
+from wmo_distill.outputs.stored import footer_sha256
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.columns import TEXT
 from wmo_distill.shards.digest import MODULUS, row_digest
@@ -63,6 +64,8 @@ def parquet_writer(path: Path, schema: pa.Schema = SCHEMA) -> pq.ParquetWriter:
         write_statistics=[name for name in columns if ".list." not in name],
         use_byte_stream_split=[name for name in columns if name.endswith(PER_TOKEN_FLOATS)],
         use_compliant_nested_type=True,
+        # A flipped bit in a page is found wherever the page is read.
+        write_page_checksum=True,
     )
 
 
@@ -139,6 +142,7 @@ class PartWriter:
             tokens=self._all_tokens,
             bytes=size,
             sha256=sha256,
+            footer=footer_sha256(self.path),
             row_sum=f"{self._row_sum:064x}",
             totals=Totals.sum(self._totals),
         )

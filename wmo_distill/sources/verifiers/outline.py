@@ -92,6 +92,9 @@ def outline_of(line: bytes) -> Outline:
                     trace_id = None
                 continue
             depth -= 1
+            if depth < 0:
+                closed += 1  # more than was opened
+                break
             begin = start[depth + 1] if depth < _DEEP else begin
         if depth > 3:
             continue
