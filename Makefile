@@ -15,6 +15,13 @@ BUILD ?=
 # `make bench BENCH="--scale 0.1"` is short. The reference needs Python 3.12 or newer; both run on
 # one Python, and one that pysimdjson has wheels for if there is one.
 BENCH ?=
+# `make fuzz FUZZ="sink rllm" FUZZ_SECONDS=600`: targets, and an end by time (0: none). The corpus
+# is kept between runs, which begin from it.
+FUZZ ?=
+FUZZ_RUNS ?= 1000000
+FUZZ_SECONDS ?= 0
+FUZZ_JOBS ?= 2
+FUZZ_CORPUS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/wmo-distill/fuzz
 FUZZ_EXAMPLES ?= 20000
 # Minutes that `make torture` takes, about, on two cores; ATTACKS names some of them, such as kills.
 TORTURE ?= 60
@@ -43,7 +50,8 @@ AREAL = areal==1.0.4
 AREAL_IMPORTS = aiofiles colorlog einops flask lark numba openai pybase64 swanlab tabulate tenacity \
 	tensorboardX trackio uvloop
 
-.PHONY: help demo test test-trainers shards train-demo bench fuzz torture docs lock audit clean
+.PHONY: help demo test test-trainers shards train-demo bench fuzz fuzz-properties torture docs \
+	lock audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -53,7 +61,8 @@ help:
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
 	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
-	@echo "make fuzz                    every property test with random examples, for hours (FUZZ_EXAMPLES=20000)"
+	@echo "make fuzz                    a million changed files at every reader, guided by coverage (FUZZ_RUNS, FUZZ_SECONDS)"
+	@echo "make fuzz-properties         every property test with random examples, for hours (FUZZ_EXAMPLES=20000)"
 	@echo "make torture                 kills, faults, hostile files and servers, for an hour (TORTURE=60)"
 	@echo "make docs                    the parts of docs/ that are made from the code"
 	@echo "make lock                    the pinned requirements of .ci/run, renewed"
@@ -92,7 +101,11 @@ bench: $(BENCH_VENV)/done $(REFERENCE)/done
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.run $(BENCH) \
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
 
-fuzz: $(VENV)/dev
+fuzz: $(VENV)/fuzz
+	@cd $(HERE) && $(VENV)/bin/python -m tests.fuzz --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) \
+		--jobs $(FUZZ_JOBS) --corpus "$(FUZZ_CORPUS)" $(FUZZ)
+
+fuzz-properties: $(VENV)/dev
 	@cd $(HERE) && FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -q -m hypothesis tests
 	@cd $(HERE) && CLEAN_RUNS=200 $(VENV)/bin/python -m pytest -q tests/proof/test_settings.py
 
@@ -127,6 +140,10 @@ $(VENV)/dev: $(HERE)/pyproject.toml $(LOCK) | $(VENV)/bin/python
 	@$(if $(LOCK),$(PIP) install --require-hashes -r $(LOCK) && \
 		$(PIP) install --no-build-isolation --no-deps -e $(HERE),$(PIP) install -e "$(HERE)[dev]")
 	@touch $@ $(VENV)/run
+
+$(VENV)/fuzz: $(VENV)/dev
+	@$(PIP) install -e "$(HERE)[fuzz]"
+	@touch $@
 
 $(LOCK_VENV)/done:
 	@echo "installing into $(LOCK_VENV)" >&2

@@ -1,9 +1,9 @@
 """How hard the property tests try: the same examples every time, or random ones at length.
 
 `make test` draws the examples from each test's own name: a green suite stays green until the code
-or a test changes. `make fuzz` searches at random, FUZZ_EXAMPLES times where `make test` tries
-250 times and in proportion elsewhere. What it finds is printed as the arguments of the test; keep
-it there as an `@example`.
+or a test changes. `make fuzz-properties` searches at random, FUZZ_EXAMPLES times where `make test`
+tries 250 times and in proportion elsewhere. What it finds is printed as the arguments of the test;
+keep it there as an `@example`.
 """
 
 import os

@@ -46,7 +46,7 @@ def outputs(folder: Path) -> dict[str, tuple[Kind[Any], Verify, Path]]:
         (folder / "in" / name).write_bytes(data)
     build([folder / "in"], folder / "shards", workers=1)
     build_datum_shards(folder / "shards", folder / "datums")
-    export_datums(folder / "datums", folder / "export", "slime")
+    export_datums(folder / "datums", folder / "export", "tinker-sft")
     scores = ScoreCache(folder / "scores")
     for row in iter_datums(folder / "datums"):
         logprobs = row.datum.sampled_logprobs.copy()

@@ -1,4 +1,4 @@
-"""`make test` is the same every time: what is drawn at random is for `make fuzz`."""
+"""`make test` is the same every time: what is drawn at random is for fuzzing."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ from tests.effort import FUZZ_EXAMPLES
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.mark.skipif(bool(FUZZ_EXAMPLES), reason="this run is `make fuzz`")
+@pytest.mark.skipif(bool(FUZZ_EXAMPLES), reason="this run is `make fuzz-properties`")
 def test_the_examples_of_make_test_are_fixed() -> None:
     assert settings().derandomize
     assert settings().database is None

@@ -1,6 +1,7 @@
 """Clean runs at the settings that people use raise no alarm, whatever engine sampled them.
 
-`make fuzz` makes 200 runs of each; `tests/proof/test_generate.py` has transformers sample them.
+`make fuzz-properties` makes 200 runs of each; `tests/proof/test_generate.py` has transformers
+sample them.
 """
 
 import os

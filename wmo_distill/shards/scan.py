@@ -45,6 +45,7 @@ def _frames(
     """What polars asks a source for: these columns of the rows, some of them or all."""
     wanted = SCHEMA.names if columns is None else columns
     left = n_rows
+    yield pl.DataFrame(schema=_frame_schema()).select(wanted)  # of no rows at all polars dies
     for batch in _counting(parts, regrades, wanted, lambda batch: [batch]):
         frame = pl.DataFrame(pl.from_arrow(batch)).select(wanted)
         if predicate is not None:
