@@ -74,7 +74,7 @@ def test_every_text_must_be_the_inside_of_a_list(
 
 
 @pytest.mark.parametrize(
-    "odd", ["true", "null", "2.5", "2.0", '"2"', "1e3", "{}", "-1", str(2**31), str(2**64), "NaN"]
+    "odd", ["true", "false", "null", "2.5", "2.0", '"2"', "1e3", "{}", "-1", str(2**31), str(2**64), "NaN"]
 )
 def test_what_is_no_id_damages_its_list(odd: str, reader: str) -> None:
     assert numbers.read_ids(f"1, {odd}".encode()) is None
@@ -88,6 +88,7 @@ def test_what_is_no_id_damages_its_list(odd: str, reader: str) -> None:
         (b"", []),
         (b"18446744073709551617", [2.0**64]),
         (b"-1, true", None),
+        (b"-1, false", None),
         (b'-1, "-2"', None),
         (b"-1, {}", None),
     ],

@@ -216,8 +216,9 @@ def _numpy_ids(text: bytes) -> Ids | None:
 
 def _orjson_ids(whole: bytes) -> Ids | None:
     """All numbers, None if any may be no integer in [0, 2^31)."""
-    # An array refuses fractions, strings, null and what is too large, but takes true for 1.
-    if b"u" in whole or b"-" in whole:
+    # An array refuses fractions, strings, null and what is too large, but takes true for 1 and
+    # false for 0: both hold an "e".
+    if b"e" in whole or b"-" in whole:
         return None
     try:
         return frozen(np.frombuffer(array("i", orjson.loads(whole)), np.int32))
