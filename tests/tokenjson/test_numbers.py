@@ -74,7 +74,21 @@ def test_every_text_must_be_the_inside_of_a_list(
 
 
 @pytest.mark.parametrize(
-    "odd", ["true", "false", "null", "2.5", "2.0", '"2"', "1e3", "{}", "-1", str(2**31), str(2**64), "NaN"]
+    "odd",
+    [
+        "true",
+        "false",
+        "null",
+        "2.5",
+        "2.0",
+        '"2"',
+        "1e3",
+        "{}",
+        "-1",
+        str(2**31),
+        str(2**64),
+        "NaN",
+    ],
 )
 def test_what_is_no_id_damages_its_list(odd: str, reader: str) -> None:
     assert numbers.read_ids(f"1, {odd}".encode()) is None
