@@ -10,15 +10,23 @@ import json
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wmo_distill.disk import RegularFile, asked
+from wmo_distill.limits import (
+    PARSED_BYTES,
+    TEXT_BYTES,
+    parsed_bytes,
+    refuse_beyond,
+    refuse_large_value,
+)
 
 # The answers of file systems that cannot sync a directory.
 _NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
@@ -58,6 +66,8 @@ class TrialFiles:
     """The files below one trial directory, by POSIX path relative to it."""
 
     root: Path
+    _parsed: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
+    """Estimate of the memory of all documents that were parsed."""
 
     def open(self, relative: str) -> RegularFile | Absent:
         """An unbuffered reader of a regular file that no symbolic link leads to."""
@@ -78,13 +88,29 @@ class TrialFiles:
         """Of the files of these names."""
         return sum_of(state for name in names if (state := self.stat(name)) is not None)
 
+    def state_of_pieces(self, pieces: Iterable[tuple[str, int]]) -> FilesState:
+        """Of pieces of files, each with its size: their sum, and the newest time of the files."""
+        sizes: Counter[str] = Counter()
+        for name, size in pieces:
+            sizes[name] += size
+        times = {name: s.st_mtime_ns for name in sizes if (s := self.stat(name)) is not None}
+        return FilesState(sum(map(sizes.__getitem__, times)), max(times.values(), default=0))
+
     def read(self, relative: str, most: int = -1) -> bytes | Absent:
-        """The whole file, or its first `most` bytes."""
+        """The whole file, or its first `most` bytes; TooLarge for a file that is no document.
+
+        Zeros at the start of a large one say that it is no text at all.
+        """
         opened = self.open(relative)
         if isinstance(opened, Absent):
             return opened
         with opened:
             try:
+                size = os.fstat(opened.fileno()).st_size
+                if most < 0 and size > TEXT_BYTES:
+                    if b"\0" in (opened.read(1 << 16) or b""):
+                        return Absent.UNREADABLE
+                    refuse_beyond(size, TEXT_BYTES, f"{relative}: bytes of one document")
                 return opened.read(most)
             except MemoryError:
                 return Absent.UNREADABLE
@@ -92,7 +118,13 @@ class TrialFiles:
     def read_json(self, relative: str) -> Any | Absent:
         """The JSON value of a file, by the one definition of readable JSON."""
         data = self.read(relative)
-        return data if isinstance(data, Absent) else parse_json(data)
+        return data if isinstance(data, Absent) else self.parse(data)
+
+    def parse(self, data: bytes) -> Any | Absent:
+        """The JSON value of a text from these files; TooLarge where all so far take too much."""
+        self._parsed[0] += parsed_bytes(data)
+        refuse_beyond(self._parsed[0], PARSED_BYTES, "bytes of memory for parsed documents")
+        return parse_json(data)
 
     def is_dir(self, relative: str) -> bool:
         """Whether a real directory, reached by no link, is there."""
@@ -113,6 +145,7 @@ class TrialFiles:
 
 def parse_json(data: bytes) -> Any | Absent:
     """Strict UTF-8, one leading BOM skipped, what `json.loads` accepts within its limits."""
+    refuse_large_value(data)
     try:
         return json.loads(data.decode("utf-8").removeprefix("\ufeff"))
     except (ValueError, RecursionError, MemoryError):

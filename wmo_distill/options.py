@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pydantic import field_serializer, field_validator
+from pydantic import ByteSize, field_serializer, field_validator
 
 from wmo_distill.operation import Options, option
 
@@ -56,6 +56,17 @@ class BuildOptions(Options):
     )
     workers: int | None = option(
         None, "Number of processes. Default: all usable cores.", "N", ge=1, exclude=True
+    )
+    max_file_size: ByteSize = option(
+        "8GB",
+        "Skip a trial whose files, or lines of a file, hold more.",
+        "SIZE",
+        validate_default=True,
+        gt=0,
+        exclude=True,
+    )
+    max_trial_seconds: int = option(
+        600, "Skip a trial that takes longer to read.", "N", ge=1, exclude=True
     )
     keep_removed: bool = option(False, "Keep the rows of trials that are gone.", exclude=True)
     fresh: bool = option(False, "Build all of OUT again; other options are allowed.", exclude=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
+from pydantic import ByteSize
 from pydantic.fields import FieldInfo
 
 from wmo_distill.operation import Options
@@ -102,4 +103,4 @@ def _kind(annotation: Any) -> tuple[Any, str | None]:
         return list[str], None
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return str, "|".join(str(one.value) for one in annotation)
-    return annotation, None
+    return str if annotation is ByteSize else annotation, None

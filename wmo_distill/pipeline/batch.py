@@ -9,9 +9,11 @@ from wmo_distill.credentials import without_credentials
 from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, FilesState
 from wmo_distill.issues import Issue
+from wmo_distill.limits import TooLarge
 from wmo_distill.options import BuildOptions
 from wmo_distill.outputs.stored import Stored
 from wmo_distill.pipeline.cells import PlacedCell
+from wmo_distill.pipeline.watchdog import TrialTimeout, within
 from wmo_distill.records import ReadTrial, ScoreCell, TrialRecord
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.ledger import Reason
@@ -64,6 +66,8 @@ class Batch:
     units: tuple[Unit, ...]
     options: BuildOptions
     reader: Reader
+    apart: bool = False
+    """Whether the process that reads it may end for it."""
 
     @property
     def works(self) -> tuple[Work, ...]:
@@ -126,10 +130,16 @@ def _add(unit: Unit, batch: Batch, part: PartWriter, before: Entry | None) -> En
 
 def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     """Read one trial; its state is compared with the planned one after."""
-    work = unit.work
+    work, options = unit.work, batch.options
+    if work.state.bytes > options.max_file_size:
+        return failed(work, Reason.FILE_TOO_LARGE), ()
     try:
-        read = _records(work, batch)
+        read = within(options.max_trial_seconds, lambda: _records(work, batch), apart=batch.apart)
         is_changed = state_of(work.found, batch.options.sinks) != work.state
+    except TrialTimeout:
+        return failed(work, Reason.TRIAL_TIMEOUT), ()
+    except TooLarge as error:
+        return failed(work, Reason.DOCUMENT_TOO_LARGE, error), ()
     except (ReadFault, OSError) as fault:
         return replace(failed(work, Reason.IO_ERROR), error=str(fault)), ()
     except Exception as error:

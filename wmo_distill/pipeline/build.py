@@ -24,7 +24,7 @@ from wmo_distill.pipeline.reading import Limits, Reading
 from wmo_distill.pipeline.roster import Roster
 from wmo_distill.pipeline.summary import UNUSED_NAMED, Summary
 from wmo_distill.scanner import checked_tokenizer
-from wmo_distill.shards.ledger import Reason
+from wmo_distill.shards.ledger import ENDED
 from wmo_distill.shards.manifest import DATASET, LedgerTotals, Manifest, PartInfo
 from wmo_distill.sources.finding import Found, discover
 from wmo_distill.sources.harbor.state import unused_sinks
@@ -88,8 +88,7 @@ def build_with(
             found,
             placed,
             inputs=() if before is None else before.inputs,
-            sinks=options.sinks,
-            keep_removed=options.keep_removed,
+            options=options,
         )
         run = _Run(dataset, found, roster, options)
         reading = Reading(options, reader, engines or Local(options.workers), progress, limits)
@@ -145,7 +144,7 @@ class _Run:
 
     def _read(self, reading: Reading, place: Path, works: list[Work]) -> None:
         before = [self.dataset.rows.get(work.path) for work in works]
-        apart = any(row is not None and Reason.WORKER_DIED in row.reasons for row in before)
+        apart = any(row is not None and not ENDED.isdisjoint(row.reasons) for row in before)
         for result in reading.read(place, works, apart=apart):
             if result.part is not None:
                 self.parts.append(result.part)

@@ -3,24 +3,28 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from wmo_distill.errors import ReadFault, UsageError
 from wmo_distill.issues import Issue
+from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline.batch import Work, state_of
 from wmo_distill.pipeline.cells import PlacedCell
 from wmo_distill.pipeline.plan import cells_digest
 from wmo_distill.pipeline.roster import Pending, Roster, is_duplicate, ordered, skipped_row
-from wmo_distill.shards.ledger import LedgerRow, Reason
+from wmo_distill.pipeline.watchdog import TrialTimeout, within
+from wmo_distill.shards.ledger import ENDED, LedgerRow, Reason
 from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.finding import Found, found_again, found_at
 from wmo_distill.trial import read_identity
 
 # Rows that say more of the run than of the trial's files.
-_READ_AGAIN = {
-    Issue.CHANGED_WHILE_READING.value, Reason.WORKER_DIED.value, Reason.IO_ERROR.value,
+_READ_AGAIN = {Issue.CHANGED_WHILE_READING.value, Reason.IO_ERROR.value, *ENDED}
+_FAILED = {
+    Reason.LINE_UNREADABLE, Reason.READ_FAILED, Reason.CALLS_UNBALANCED,
+    Reason.FILE_TOO_LARGE, Reason.DOCUMENT_TOO_LARGE,
 }  # fmt: skip
-_FAILED = {Reason.LINE_UNREADABLE.value, Reason.READ_FAILED.value, Reason.CALLS_UNBALANCED.value}
 
 
 def roster_of(
@@ -29,24 +33,25 @@ def roster_of(
     placed: Sequence[PlacedCell] | None,
     *,
     inputs: Sequence[str] = (),
-    sinks: Path | None,
-    keep_removed: bool,
+    options: BuildOptions,
 ) -> Roster:
     """Hold what earlier builds wrote, from the PATHs `inputs`, against what is there now.
 
     `placed` are the cells, None where trials are graded by the built-in scorer.
     """
 
+    sinks = options.sinks
+
     def look(row: LedgerRow) -> Work | None:
         trial = found_again(row.path, found.parent, inputs)
         return None if trial is None else _work(row.path, trial, sinks)
 
-    roster = Roster(look=look, confirm=_confirmed)
+    roster = Roster(look=look, confirm=partial(_confirmed, options))
     works, without_cell = _works(found, placed, sinks)
     for work in works:
         row = before.get(work.path)
         cells = cells_digest(work.cells)
-        holds = row is not None and _holds(row, work, cells)
+        holds = row is not None and _holds(row, work, cells, options)
         if row is not None and holds and row.written:
             roster.rows[work.path] = _without_removed(row)
             if work.fault:
@@ -69,7 +74,7 @@ def roster_of(
         )
         if work.fault:
             roster.faults[trial.path] = work.fault
-    _add_others(roster, before, found, keep_removed=keep_removed)
+    _add_others(roster, before, found, keep_removed=options.keep_removed)
     return roster
 
 
@@ -139,8 +144,10 @@ def _add_others(
             roster.removed += 1
 
 
-def _holds(row: LedgerRow, work: Work, cells: str) -> bool:
+def _holds(row: LedgerRow, work: Work, cells: str, options: BuildOptions) -> bool:
     """Whether what the ledger says of a trial still is so."""
+    if Reason.FILE_TOO_LARGE in row.reasons and work.state.bytes <= options.max_file_size:
+        return False
     same = row.cells == cells and row.state == work.state
     return same and _READ_AGAIN.isdisjoint(row.reasons)
 
@@ -173,18 +180,19 @@ def _without_removed(row: LedgerRow) -> LedgerRow:
     return replace(row, reasons=reasons)
 
 
-def _confirmed(pending: Pending) -> Pending:
-    trial_id, name = _identity(pending.work.found)
+def _confirmed(options: BuildOptions, pending: Pending) -> Pending:
+    too_large = pending.work.state.bytes > options.max_file_size
+    trial_id, name = _identity(None if too_large else pending.work.found, options)
     return replace(pending, trial_id=trial_id, trial_name=name or pending.trial_name, is_known=True)
 
 
-def _identity(found: FoundTrial | None) -> tuple[str | None, str | None]:
+def _identity(found: FoundTrial | None, options: BuildOptions) -> tuple[str | None, str | None]:
     """The recorded id and name of a trial; none where its result cannot be read."""
     if found is None:
         return None, None
     try:
-        return read_identity(found)
+        return within(options.max_trial_seconds, lambda: read_identity(found), apart=False)
     except ReadFault:
         raise
-    except Exception:  # reading the whole trial tells what is wrong with it
+    except (Exception, TrialTimeout):  # reading the whole trial tells what is wrong with it
         return None, None

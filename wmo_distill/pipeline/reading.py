@@ -20,17 +20,25 @@ from wmo_distill.pipeline.batch import (
     run_batch,
 )
 from wmo_distill.pipeline.plan import PART_BYTES, PART_TRIALS, cut, units_in_order
+from wmo_distill.pipeline.watchdog import ENDED_BY
 from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import PartInfo
 from wmo_distill.shards.writer import PartWriter
 
+APART_BYTES = 64_000_000
+"""A larger trial is read by a worker process, even a single one, which may run out of memory.
+
+What smaller ones take is known to be little, and a process costs about 0.3 s to start.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The input of one part."""
+    """The input of one part, and of a trial that this process reads itself."""
 
     part_bytes: int = PART_BYTES
     part_trials: int = PART_TRIALS
+    apart_bytes: int = APART_BYTES
 
 
 @dataclass(slots=True)
@@ -51,7 +59,8 @@ class Reading:
     ) -> Iterator[BatchResult]:
         """Write parts into `place`; gives their results in order.
 
-        `apart` from this process, however small, where a trial may end the process that reads it.
+        `apart` from this process, however small, where a trial may end the process that reads it,
+        as any large one may.
         OSError or DistillError where a part cannot be written.
         """
         parts = cut(
@@ -59,9 +68,10 @@ class Reading:
             most_bytes=self.limits.part_bytes,
             most_trials=self.limits.part_trials,
         )
-        batches = [self._batch(place, units) for units in parts]
-        input_bytes = sum(work.state.bytes for work in works)
-        engine = self.engines.engine(len(batches), input_bytes, apart=apart)
+        sizes = [work.state.bytes for work in works]
+        apart |= self.limits.apart_bytes < max(sizes, default=0) <= self.options.max_file_size
+        engine = self.engines.engine(len(parts), sum(sizes), apart=apart)
+        batches = [self._batch(place, units, engine) for units in parts]
         self._total += len(works)
         with closing(_as_generator(engine, batches)) as outcomes:
             for batch, outcome in zip(batches, outcomes, strict=True):
@@ -71,10 +81,10 @@ class Reading:
                     self.progress(self._done, self._total)
                 yield result
 
-    def _batch(self, place: Path, units: tuple[Unit, ...]) -> Batch:
+    def _batch(self, place: Path, units: tuple[Unit, ...], engine: Engine) -> Batch:
         self._parts += 1
         file = place / f"new-{self._parts:05d}.parquet"
-        return Batch(file, units, self.options, self.reader)
+        return Batch(file, units, self.options, self.reader, engine.apart)
 
     def _result(
         self, batch: Batch, outcome: Done[BatchResult] | Failed | Died, engine: Engine
@@ -124,5 +134,7 @@ def _lost(batch: Batch, outcome: Failed | Died) -> Entry:
     (work,) = batch.works
     if isinstance(outcome, Failed):
         return failed(work, Reason.READ_FAILED, outcome.error)
+    if ENDED_BY is not None and outcome.exit_code == -ENDED_BY:
+        return failed(work, Reason.TRIAL_TIMEOUT)
     entry = failed(work, Reason.WORKER_DIED)
     return replace(entry, error=f"the worker process ended with exit code {outcome.exit_code}")

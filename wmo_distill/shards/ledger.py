@@ -23,12 +23,22 @@ class Reason(StrEnum):
     NO_CELL = "no_cell"
     LINE_UNREADABLE = "line_unreadable"
     """A line that holds no record of its format, a torn last one among them."""
+    FILE_TOO_LARGE = "file_too_large"
+    """Its files hold more than `--max-file-size`."""
+    DOCUMENT_TOO_LARGE = "document_too_large"
+    """More text outside token lists, or more lists, than is held in memory."""
+    TRIAL_TIMEOUT = "trial_timeout"
+    """Reading took longer than `--max-trial-seconds`; read again next time."""
     READ_FAILED = "read_failed"
     WORKER_DIED = "worker_died"
     CALLS_UNBALANCED = "calls_unbalanced"
     IO_ERROR = "io_error"
     """The system did not give what is there: read again in the next build, whatever has changed."""
     REMOVED = "removed"
+
+
+ENDED = frozenset((Reason.WORKER_DIED, Reason.TRIAL_TIMEOUT))
+"""The process that read the trial died, or would not have ended: read again, and apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

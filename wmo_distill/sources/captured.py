@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from wmo_distill.arrays import NO_IDS, Ids
 from wmo_distill.declare import COLUMNS
 from wmo_distill.files import Absent, parse_json, plain_text
+from wmo_distill.limits import refuse_large_value
 from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.tokenjson.extras import json_text
 
@@ -21,6 +22,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 def parsed(data: bytes) -> Any | Absent:
     """The JSON value of a record, faster than `parse_json` where that reads the same."""
+    refuse_large_value(data)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:  # NaN, for one

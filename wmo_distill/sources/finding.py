@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 from wmo_distill.credentials import without_credentials
 from wmo_distill.errors import ReadFault
 from wmo_distill.files import path_text, text_path
+from wmo_distill.limits import TooLarge
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, Source, listed
 from wmo_distill.sources.harbor.source import Harbor
 from wmo_distill.sources.places import common_parent, outermost, path_below, places_of, relative
@@ -146,7 +147,10 @@ class _Walk:
         return here
 
     def _found(self, folder: Folder, source: Source) -> Here:
-        here = source.find(folder)
+        try:
+            here = source.find(folder)
+        except TooLarge as error:
+            here = Here(faults=(str(error),))
         here = replace(here, trials=tuple(map(_without_credentials, here.trials)))
         self.trials.update({trial.path: trial for trial in here.trials})
         for said in here.faults[:1]:

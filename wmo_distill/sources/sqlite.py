@@ -23,6 +23,7 @@ from urllib.parse import quote
 from wmo_distill.disk import PATIENCE, answered, asked
 from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
+from wmo_distill.limits import TEXT_BYTES
 
 _T = TypeVar("_T")
 
@@ -162,6 +163,7 @@ def _ask(file: Path, mode: str) -> sqlite3.Connection:
     )
     try:
         connection.text_factory = bytes
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, TEXT_BYTES)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

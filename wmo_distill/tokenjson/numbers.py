@@ -39,6 +39,10 @@ class NotFlat(Exception):  # noqa: N818 - a signal to take the ordinary path, no
     """The text is no flat JSON list; only the whole document shows what it is."""
 
 
+class NotText(Exception):  # noqa: N818 - as above
+    """The file holds zeros where it was not written, as a sparse one does: it is no JSON."""
+
+
 def read_ids(text: bytes) -> Ids | None:
     """Ids of the text between the brackets; None if it holds something that is no id."""
     whole = b"[%b]" % text

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.limits import TEXT_BYTES, refuse_beyond
 
 _TOKEN = re.compile(
     rb'"(?P<text>(?>[^"\\]*(?:\\.[^"\\]*)*))"(?P<colon>[ \t\r\n]*:)?|[{}\[\]]|"', re.DOTALL
@@ -60,6 +61,7 @@ def read_between(files: TrialFiles, relative: str, start: int, end: int) -> byte
     opened = files.open(relative)
     if isinstance(opened, Absent):
         return opened
+    refuse_beyond(end - start, TEXT_BYTES, f"{relative}: bytes of one object")
     with opened:
         try:
             opened.seek(start)
@@ -143,5 +145,5 @@ def _tokens(file: IO[bytes], most: int | None) -> Iterator[tuple[int, re.Match[b
             return
         size = _CHUNK if stop else 2 * size
         offset, data = offset + stop, data[stop:]
-        more = file.read(size)
+        more = file.read(size) if len(data) <= TEXT_BYTES else b""
         ended, data = not more, data + more

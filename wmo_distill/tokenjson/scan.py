@@ -16,12 +16,14 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from functools import cache
-from typing import IO, NamedTuple
+from typing import IO
 
+from wmo_distill.limits import LISTS, TEXT_BYTES, refuse_beyond
 from wmo_distill.tokenjson.extras import PATIENCE, Written, pass_extra, written
 from wmo_distill.tokenjson.numbers import (
     WHITE,
     NotFlat,
+    NotText,
     prove_flat,
     prove_ids,
     read_ids,
@@ -33,53 +35,17 @@ from wmo_distill.tokenjson.rows import (
     UNREAD_IDS,
     UNREAD_LOGPROBS,
     IdRow,
-    LogprobRow,
 )
+from wmo_distill.tokenjson.skeleton import HARBOR_NAMES, CutList, ListNames, Row, Skeleton
 from wmo_distill.tokenjson.window import WINDOW, Block, Remembered, Window
 
 _NEXT_ROW = re.compile(rb"[ \t\r\n]*(?:(,)[ \t\r\n]*\[|\])")
-
-Row = IdRow | LogprobRow
-
-
-class ListNames(NamedTuple):
-    """The keys of the three token lists in a format."""
-
-    prompt: str = "prompt_token_ids"
-    completion: str = "completion_token_ids"
-    logprobs: str = "logprobs"
-
-
-HARBOR_NAMES = ListNames()
 
 
 @cache
 def _key(names: tuple[str, ...]) -> re.Pattern[bytes]:
     """A key with its quotes, and the colon and bracket behind it where they follow."""
     return re.compile(rb'"(%b)"([ \t\r\n]*:[ \t\r\n]*\[)?' % "|".join(names).encode())
-
-
-class CutList(NamedTuple):
-    """A list cut out of a document: rows of numbers, or numbers (`flat`, one row)."""
-
-    key: str
-    flat: bool
-    """Whether the list holds numbers itself, not rows of them."""
-    rows: list[Row]
-
-
-@dataclass(slots=True)
-class Skeleton:
-    """A document without its token lists and large extras, and these by placeholder."""
-
-    text: bytes
-    lists: dict[str, CutList]
-    extras: dict[str, Written]
-
-    @property
-    def cut(self) -> int:
-        """How many placeholders there are."""
-        return len(self.lists) + len(self.extras)
 
 
 @dataclass(slots=True)
@@ -99,6 +65,9 @@ class Scanner:
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     """How every placeholder begins: no document holds it by chance."""
     extras: dict[str, Written] = field(default_factory=dict)
+    counted: tuple[int, int] = (0, 0)
+    """(how many of the pieces kept were counted, their bytes)."""
+    n_lists: int = 0
     patience: int = PATIENCE
     """Objects and lines that may still be searched for large extras in vain."""
     last_prompt: IdRow | None = None
@@ -147,10 +116,20 @@ class Scanner:
             safe = max(pos, window.end - longest)
             pieces.append(data[pos:safe])
             window.pos = safe
+            self._refuse_large(pieces)
             if not window.refill():
                 pieces.append(data[window.pos : window.end])
                 window.pos = window.end
                 return None
+
+    def _refuse_large(self, pieces: list[bytes]) -> None:
+        """TooLarge where what stays of the document is; NotText where a file was not written."""
+        n, size = self.counted
+        size += sum(map(len, pieces[n:]))
+        self.counted = len(pieces), size
+        refuse_beyond(size, TEXT_BYTES, "bytes of a document outside its token lists")
+        if b"\0" in pieces[-1]:
+            raise NotText
 
     def _put_extra(self, element: bytes) -> bytes:
         placeholder = f"{self.nonce}:extra:{len(self.extras)}"
@@ -205,6 +184,8 @@ class Scanner:
 
     def _row(self, key: str) -> Row:
         """A flat list whose opening bracket is taken."""
+        self.n_lists += 1
+        refuse_beyond(self.n_lists, LISTS, "lists of numbers in a document")
         if key == self.names.prompt:
             return self._prompt()
         text = self.window.until(b"]")

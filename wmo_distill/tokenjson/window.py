@@ -3,10 +3,13 @@
 import ctypes
 import mmap
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO
 
 import numpy as np
+
+from wmo_distill.limits import LIST_BYTES, refuse_beyond
+from wmo_distill.tokenjson.numbers import NotText
 
 WINDOW = 1 << 20
 _BLOCK = 1 << 12
@@ -83,6 +86,7 @@ class Window:
                 return b"".join((*pieces, text)) if pieces else text
             pieces.append(self.data[self.pos : self.end])
             self.pos = self.end
+            refuse_long(pieces)
             if not self.refill():
                 return None
 
@@ -104,10 +108,22 @@ class Window:
             safe = max(self.pos, self.end - reach)
             pieces.append(self.data[self.pos : safe])
             self.pos = safe
+            refuse_long(pieces)
             if not self.refill():
                 pieces.append(self.data[self.pos : self.end])
                 self.pos = self.end
                 return b"".join(pieces), None
+
+
+def refuse_long(pieces: Sequence[bytes]) -> None:
+    """TooLarge where the pieces of one value are, each of a window; they are counted seldom.
+
+    NotText where the file was not written there, as a sparse one.
+    """
+    if b"\0" in pieces[-1]:
+        raise NotText
+    if not len(pieces) % 16:
+        refuse_beyond(sum(map(len, pieces)), LIST_BYTES, "bytes of one list or extra")
 
 
 class Remembered:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wmo_distill.files import FilesState, TrialFiles, parse_json, path_text, plain_text
+from wmo_distill.files import FilesState, TrialFiles, path_text, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import Completeness, SegmentInfo, SpanSource, StopReason
@@ -97,9 +97,9 @@ class AgentLightning:
         return Here(tuple(found)) if found else NOTHING
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
-        """Of the file with its events and the one with its rollout."""
-        names = {place.name for place in _places(_attempt(found))}
-        return TrialFiles(found.root).state_of(names)
+        """The size of its events and its rollout, the time of the files that they are in."""
+        pieces = [(place.name, place.end - place.start) for place in _places(_attempt(found))]
+        return TrialFiles(found.root).state_of_pieces(pieces)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         attempt = _attempt(found)
@@ -182,7 +182,7 @@ def _places(attempt: Attempt) -> Iterator[Place]:
 
 def _value(files: TrialFiles, place: Place) -> Mapping[str, Any] | None:
     data = read_between(files, place.name, place.start, place.end)
-    value = parse_json(data) if isinstance(data, bytes) else None
+    value = files.parse(data) if isinstance(data, bytes) else None
     return value if isinstance(value, dict) else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wmo_distill.files import Absent, TrialFiles, parse_json
+from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.sources.harbor.plain import (
     LIST_KEYS,
     one_row,
@@ -19,8 +19,9 @@ from wmo_distill.sources.harbor.plain import (
     rollout_entries,
     step_metrics,
 )
-from wmo_distill.tokenjson.numbers import NotFlat
-from wmo_distill.tokenjson.scan import CutList, Skeleton, scan
+from wmo_distill.tokenjson.numbers import NotFlat, NotText
+from wmo_distill.tokenjson.scan import scan
+from wmo_distill.tokenjson.skeleton import CutList, Skeleton
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,13 @@ def _read_fast(
     with opened:
         try:
             skeleton = scan(opened, numbers=read_numbers, extra=extra)
-            value = parse_json(skeleton.text)
+            value = files.parse(skeleton.text)
             if not isinstance(value, Absent) and put(value, skeleton) == skeleton.cut:
                 return Document(value)
         except NotFlat:
             pass
+        except NotText:
+            return Absent.UNREADABLE
     return None
 
 

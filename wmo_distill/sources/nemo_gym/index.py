@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from wmo_distill.disk import RegularFile
 from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.limits import TEXT_BYTES
 
 END_BYTES = 1 << 16
 _SIGN = re.compile(rb'"(responses_create_params|_ng_(task|rollout)_index|_ng_rollout_id)"\s*:')
@@ -60,12 +61,15 @@ def rows_of(files: TrialFiles, name: str) -> tuple[RowPlace, ...]:
 
 
 def lines_of(opened: RegularFile) -> Iterator[tuple[int, int, bytes]]:
-    """(number, offset, line with its end) of the lines that are not blank; one in memory."""
+    """(number, offset, line with its end) of the lines that are not blank; one in memory.
+
+    Of a line that is too long the start, and then the rest as other lines.
+    """
     start = number = 0
     with io.BufferedReader(opened, 1 << 16) as file:
         while True:
             try:
-                line = file.readline()
+                line = file.readline(TEXT_BYTES)
             except MemoryError:
                 return
             if not line:

@@ -7,7 +7,7 @@ from typing import Any
 
 from wmo_distill.files import parse_json
 from wmo_distill.tokenjson.extras import json_text
-from wmo_distill.tokenjson.numbers import NotFlat
+from wmo_distill.tokenjson.numbers import NotFlat, NotText
 from wmo_distill.tokenjson.rows import (
     DAMAGED_IDS,
     DAMAGED_LOGPROBS,
@@ -16,7 +16,8 @@ from wmo_distill.tokenjson.rows import (
     id_row,
     logprob_row,
 )
-from wmo_distill.tokenjson.scan import CutList, ListNames, Row, scan
+from wmo_distill.tokenjson.scan import scan
+from wmo_distill.tokenjson.skeleton import CutList, ListNames, Row
 
 NAMES = ListNames("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 _EXPERTS = "routed_experts"
@@ -76,7 +77,7 @@ def read_object(data: bytes) -> Line | None:
         value = parse_json(skeleton.text)
         if isinstance(value, dict):
             return Line(value, skeleton.lists)
-    except NotFlat:
+    except (NotFlat, NotText):
         pass
     value = parse_json(data)
     return Line(value) if isinstance(value, dict) else None

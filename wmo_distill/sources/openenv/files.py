@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from wmo_distill.files import TrialFiles, parse_json
+from wmo_distill.files import TrialFiles
 from wmo_distill.sources.base import Folder, in_each
 from wmo_distill.tokenjson.outline import Element, outline, read_between
 
@@ -61,7 +61,7 @@ def pieces_in(folder: Folder) -> tuple[list[Piece], tuple[str, ...]]:
 def value_of(files: TrialFiles, piece: Piece) -> dict[str, object] | None:
     """The object of a piece, None where it cannot be read or is another session's by now."""
     data = read_between(files, piece.name, piece.start, piece.end)
-    value = parse_json(data) if isinstance(data, bytes) else None
+    value = files.parse(data) if isinstance(data, bytes) else None
     if not isinstance(value, dict):
         return None
     inner = value.get("result") if piece.kind is Kind.RUN else value

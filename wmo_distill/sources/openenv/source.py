@@ -46,9 +46,9 @@ class OpenEnv:
         return Here(tuple(unique)) if unique else NOTHING
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
-        """Of every file that holds a piece of the session."""
-        names = {piece.name for piece in _pieces_of(found).pieces}
-        return TrialFiles(found.root).state_of(names)
+        """The size of the session's pieces, the time of the files that they are in."""
+        pieces = [(piece.name, piece.end - piece.start) for piece in _pieces_of(found).pieces]
+        return TrialFiles(found.root).state_of_pieces(pieces)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         located = _pieces_of(found)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.limits import TEXT_BYTES
 from wmo_distill.sources.captured import parsed
 from wmo_distill.sources.sqlite import Unreadable, from_database, row_of
 from wmo_distill.sources.tinker.places import (
@@ -69,7 +70,7 @@ class Lines:
 
     def heads(self) -> Iterator[tuple[Place, Head | None]]:
         start = 0
-        for line in self._file:
+        while line := self._file.readline(TEXT_BYTES):
             place = Line(start, len(line))
             start += len(line)
             if not line.strip():

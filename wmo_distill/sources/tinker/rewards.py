@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles, parse_json
+from wmo_distill.limits import TEXT_BYTES
 from wmo_distill.sources.tinker.places import Line, Summary, graded_key, parsed_head
 
 _FOLDER = re.compile(r"iteration_\d+")
@@ -36,7 +37,7 @@ def _in_file(files: TrialFiles, name: str) -> Iterator[tuple[tuple[str, ...], Su
         return
     start = 0
     with io.BufferedReader(opened, 1 << 20) as lines:
-        for line in lines:
+        while line := lines.readline(TEXT_BYTES):
             value = parsed_head(line)
             if value is not None and line.endswith(b"\n"):
                 yield graded_key(value), Summary(name, Line(start, len(line)))

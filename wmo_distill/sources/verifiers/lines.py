@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
+from wmo_distill.limits import TEXT_BYTES
 from wmo_distill.tokenjson.window import WINDOW
 
 _SPACE = b" \t\r"
 
 
 class Line(NamedTuple):
-    """One line that is not blank, without its line break."""
+    """One line that is not blank, without its line break; of one that is too long its start."""
 
     offset: int
     data: bytes
+    size: int
+    """In bytes, of all of it."""
 
     @property
     def digest(self) -> str:
@@ -52,25 +55,29 @@ def lines_of(path: Path) -> Iterator[Line]:
         return
     with file:
         pieces: list[bytes] = []
-        offset = 0
+        offset = size = 0
         while window := file.read(WINDOW):
             at = 0
             while (end := window.find(b"\n", at)) >= 0:
                 pieces.append(window[at:end])
-                line = Line(offset, b"".join(pieces))
-                pieces = []
-                offset += len(line.data) + 1
+                line = Line(offset, b"".join(pieces), size + end - at)
+                pieces, size = [], 0
+                offset += line.size + 1
                 at = end + 1
                 if line.data.strip(_SPACE):
                     yield line
-            pieces.append(window[at:])
-        line = Line(offset, b"".join(pieces))
+            size += len(window) - at
+            if size <= TEXT_BYTES:
+                pieces.append(window[at:])
+        line = Line(offset, b"".join(pieces), size)
         if line.data.strip(_SPACE):
             yield line
 
 
 def line_at(path: Path, place: Place) -> bytes | None:
-    """The line as it was found; None where other bytes are there now."""
+    """The line as it was found; None where other bytes are there now, and for one too long."""
+    if place.length > TEXT_BYTES:
+        return None
     file = TrialFiles(path.parent).open(path.name)
     if isinstance(file, Absent):
         return None

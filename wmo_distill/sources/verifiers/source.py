@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from wmo_distill.files import NO_STATE, Absent, FilesState, parse_json
+from wmo_distill.limits import TEXT_BYTES, refuse_beyond, refuse_large_value
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import Evidence
@@ -48,6 +49,7 @@ class Verifiers:
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         place = found.locator
         assert isinstance(place, Place)
+        refuse_beyond(place.length, TEXT_BYTES, "bytes of one line")
         line = line_at(found.root, place)
         if line is None:
             return [unread_evidence(found)]
@@ -99,7 +101,7 @@ class Verifiers:
 
 def _places(line: Line, outline: Outline, state: FilesState) -> Iterator[tuple[str | None, Place]]:
     """(the id, the place) of each trial in a line; one without an id for a line not to be read."""
-    size, digest = len(line.data), line.digest
+    size, digest = line.size, line.digest
     at = Place(line.offset, size, digest, state, size)
     if not outline.whole or outline.kind is None:
         yield None, at
@@ -118,6 +120,7 @@ def _places(line: Line, outline: Outline, state: FilesState) -> Iterator[tuple[s
 
 def _loads(data: bytes) -> Any | Absent:
     """A JSON value by the one definition of readable JSON; the fast parser takes most."""
+    refuse_large_value(data)
     try:
         return orjson.loads(data)
     except json.JSONDecodeError:
