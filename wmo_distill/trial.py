@@ -23,8 +23,8 @@ def read_trial(
 ) -> tuple[TrialRecord, ...]:
     """The records of the trial in a directory, one an episode; `attempt` is None.
 
-    UsageError if there is no directory, DistillError if the system does not give what is there;
-    nothing in it raises.
+    UsageError if there is no directory, DistillError if the system does not give what is there, or
+    if it is too large; nothing in it raises otherwise.
     """
     root = Path(path).absolute()
     if not is_directory(root):

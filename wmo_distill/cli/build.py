@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 DONE_WITH_ISSUES = 3
 DONE_WITHOUT_TOKENS = 4
-NOT_READ = ("read_failed", "worker_died", "calls_unbalanced", "io_error")
+NOT_READ = (
+    "file_too_large", "document_too_large", "trial_timeout",
+    "read_failed", "worker_died", "calls_unbalanced", "io_error",
+)  # fmt: skip
 """Reasons for skipping a trial that are faults, not decisions."""
 
 

@@ -16,6 +16,7 @@ from wmo_distill.doctor.needs import Read, all_of, is_scored, jobs_of, lacks, ne
 from wmo_distill.doctor.setups import NOT_RECORDED, OTHER, Setup, setup_of
 from wmo_distill.engines.local import usable_cores
 from wmo_distill.errors import ReadFault
+from wmo_distill.limits import TooLarge
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import Completeness, StopReason, TrialRecord
 from wmo_distill.shards.writer import PartWriter
@@ -159,7 +160,7 @@ def _read(trials: Sequence[FoundTrial], chosen: Iterable[int], unread: dict[str,
     for index in chosen:
         try:
             read[index] = read_found(trials[index], BuildOptions()).records
-        except ReadFault as fault:
+        except (ReadFault, TooLarge) as fault:
             unread[trials[index].path] = str(fault)
     return read
 

@@ -16,6 +16,7 @@ from wmo_distill.errors import ReadFault, UsageError
 from wmo_distill.exporters.files import EXPORT, RowFiles, commit, difference
 from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.files import Absent, TrialFiles, text_path
+from wmo_distill.limits import TooLarge
 from wmo_distill.outputs.parts import writing
 from wmo_distill.predicates import is_measured
 from wmo_distill.shards.manifest import read_manifest
@@ -188,6 +189,8 @@ def _chats(parent: Path, row: Mapping[str, Any], only: Graded | None) -> list[Ch
         chats = read_chats(files, _agent_dir(files, row))
     except ReadFault:
         return NoChat.IO_ERROR
+    except TooLarge:
+        return NoChat.TRAJECTORY_UNREADABLE
     if chats is Absent.MISSING:
         return NoChat.TRAJECTORY_MISSING
     if isinstance(chats, Absent):

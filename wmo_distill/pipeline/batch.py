@@ -132,14 +132,16 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     """Read one trial; its state is compared with the planned one after."""
     work, options = unit.work, batch.options
     if work.state.bytes > options.max_file_size:
-        return failed(work, Reason.FILE_TOO_LARGE), ()
+        found, most = f"{work.state.bytes:,}", f"{options.max_file_size:,}"
+        said = f"expected files of at most {most} bytes, found {found}; raise --max-file-size"
+        return failed(work, Reason.FILE_TOO_LARGE, said), ()
     try:
         read = within(options.max_trial_seconds, lambda: _records(work, batch), apart=batch.apart)
         is_changed = state_of(work.found, batch.options.sinks) != work.state
     except TrialTimeout:
-        return failed(work, Reason.TRIAL_TIMEOUT), ()
+        return over_time(work, options), ()
     except TooLarge as error:
-        return failed(work, Reason.DOCUMENT_TOO_LARGE, error), ()
+        return failed(work, Reason.DOCUMENT_TOO_LARGE, str(error)), ()
     except (ReadFault, OSError) as fault:
         return replace(failed(work, Reason.IO_ERROR), error=str(fault)), ()
     except Exception as error:
@@ -171,10 +173,16 @@ def state_of(found: FoundTrial | None, sinks: Path | None) -> FilesState:
     return source_of(found.source).state(found, sinks)
 
 
-def failed(work: Work, reason: Reason, error: BaseException | None = None) -> Entry:
+def over_time(work: Work, options: BuildOptions) -> Entry:
+    """The entry of a trial that took too long to read."""
+    said = f"expected to be read in {options.max_trial_seconds} s, was not"
+    return failed(work, Reason.TRIAL_TIMEOUT, f"{said}; raise --max-trial-seconds")
+
+
+def failed(work: Work, reason: Reason, error: BaseException | str = "") -> Entry:
     """The entry of a trial that has no rows; `error` tells a person where it went wrong."""
-    shown = ""
-    if error is not None:
+    shown = error if isinstance(error, str) else ""
+    if isinstance(error, BaseException):
         frames = traceback.extract_tb(error.__traceback__)
         at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
         shown = without_credentials(f"{type(error).__name__}: {error}")[:500] + at

@@ -17,6 +17,7 @@ from wmo_distill.pipeline.batch import (
     Work,
     copy_rows,
     failed,
+    over_time,
     run_batch,
 )
 from wmo_distill.pipeline.plan import PART_BYTES, PART_TRIALS, cut, units_in_order
@@ -135,6 +136,6 @@ def _lost(batch: Batch, outcome: Failed | Died) -> Entry:
     if isinstance(outcome, Failed):
         return failed(work, Reason.READ_FAILED, outcome.error)
     if ENDED_BY is not None and outcome.exit_code == -ENDED_BY:
-        return failed(work, Reason.TRIAL_TIMEOUT)
+        return over_time(work, batch.options)
     entry = failed(work, Reason.WORKER_DIED)
     return replace(entry, error=f"the worker process ended with exit code {outcome.exit_code}")

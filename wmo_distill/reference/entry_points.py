@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from wmo_distill.disk import RegularFile
 from wmo_distill.files import Absent, TrialFiles, parse_json
+from wmo_distill.limits import TooLarge
 from wmo_distill.records import ScoreCell, TrialRecord
 from wmo_distill.sources.evidence import EndingEvidence
 from wmo_distill.sources.harbor.calls import entry_lists
@@ -52,7 +53,10 @@ class _Files(TrialFiles):
 
 def load_trial_rollout_spans(artifact_dir: PathLike) -> list[TokenSpan]:
     """The main chat's calls in a trial's result.json; none if anything about them is wrong."""
-    read = read_result(_Files(Path(artifact_dir)))
+    try:
+        read = read_result(_Files(Path(artifact_dir)))
+    except TooLarge:
+        return []
     if isinstance(read, Absent) or not isinstance(read.value, dict):
         return []
     agent = read.value.get("agent_result")
@@ -87,7 +91,11 @@ def load_trial_spans(sink_dir: PathLike, trial_name: str) -> list[TokenSpan]:
 def read_terminus_stop_reason(artifact_dir: PathLike, *, max_turns: int) -> str | None:
     """Why a terminus-2 episode ended, None if its result says too little."""
     files = _Files(Path(artifact_dir))
-    read = read_result(files)
+    try:
+        read = read_result(files)
+        submitted = read_trajectory(files, "agent").reference_submitted
+    except TooLarge:
+        return None
     if isinstance(read, Absent) or not isinstance(read.value, dict):
         return None
     result = read.value
@@ -97,14 +105,17 @@ def read_terminus_stop_reason(artifact_dir: PathLike, *, max_turns: int) -> str 
             exception=exception_of(raised, result, agent_result=True, copied=False),
             n_episodes=episode_count(result.get("agent_result")),
             cap=max_turns,
-            reference_submitted=read_trajectory(files, "agent").reference_submitted,
+            reference_submitted=submitted,
         )
     )
 
 
 def read_trial_stop_reason(artifact_dir: PathLike) -> str | None:
     """The stop reason that the run trace of a recorded agent holds."""
-    return read_run_trace(_Files(Path(artifact_dir)), "").reference_word
+    try:
+        return read_run_trace(_Files(Path(artifact_dir)), "").reference_word
+    except TooLarge:
+        return None
 
 
 def assemble_harbor_trial_records(

@@ -1,11 +1,13 @@
 """Which directories are trials of Harbor's, and which job each belongs to."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from wmo_distill.errors import ReadFault
 from wmo_distill.files import Absent, TrialFiles, path_text
+from wmo_distill.limits import TooLarge
 from wmo_distill.sources.base import Folder, FoundTrial, Here, listed
 from wmo_distill.sources.harbor.documents import known_version, read_result
 from wmo_distill.sources.harbor.serve import data_directory, read_retries, rollout_id
@@ -142,7 +144,7 @@ def _look(folder: Folder) -> _Look:
         if not (look.is_trial or look.result.whole or look.result.is_job_result):
             look.result = _whole_head(files) if look.result.keys else look.result
             look.is_trial = look.result.is_trial
-    except ReadFault as fault:
+    except (ReadFault, TooLarge) as fault:
         look.result_fault = str(fault)
     return look
 
@@ -199,10 +201,11 @@ def _job(directory: Path, look: _Look) -> Job | None:
     fault = look.job_fault
     if not (look.is_job or fault):
         return None
-    attempts = None
+    attempts = config = None
     if look.config.is_job_config:
         try:
-            config = TrialFiles(directory).read_json("config.json")
+            with suppress(TooLarge):
+                config = TrialFiles(directory).read_json("config.json")
         except ReadFault as error:
             config, fault = None, str(error)
         known = config if isinstance(config, dict) and known_version(config) else {}
