@@ -12,8 +12,8 @@ LIST_BYTES = 1_000_000_000
 """Text of one list of numbers, and of one extra of a call."""
 PARSED_BYTES = 2_000_000_000
 """Estimate of what the parsed documents of a trial take together."""
-LISTS = 3_000_000
-"""Lists of numbers in one document: a million calls."""
+LISTS = 1_000_000
+"""Lists of numbers in one document; a call has three."""
 _OBJECT_BYTES = 64
 """What one value of JSON takes at most, on average, whatever its text."""
 _SMALL = 1 << 20

@@ -67,8 +67,9 @@ def lines_of(path: Path) -> Iterator[Line]:
                 if line.data.strip(_SPACE):
                     yield line
             size += len(window) - at
-            if size <= TEXT_BYTES:
-                pieces.append(window[at:])
+            pieces.append(window[at:])
+            if size > TEXT_BYTES:
+                del pieces[1:]
         line = Line(offset, b"".join(pieces), size)
         if line.data.strip(_SPACE):
             yield line
