@@ -146,7 +146,7 @@ OTHERS: dict[str, Callable[[Path, int], None]] = {
     "tinker, two answers each": lambda f, n: tinker(f, short(n), samples=2),
     "tinker, n answers": lambda f, n: tinker(f, [Turn([1], [2])], samples=n),
     "tinker, no coordinates": lambda f, n: tinker(f, CHATS["clean"](n), traj=None),
-    "rllm, no session": lambda f, n: rllm(f, CHATS["growing, all rewritten"](n), session=None),
+    "rllm, no session": lambda f, n: rllm(f, CHATS["clean"](n), session=None),
     "openenv, one path": openenv_path,
     "verifiers, a chain": lambda f, n: verifiers(f, chain(n)),
     "verifiers, a star": lambda f, n: verifiers(f, star(n)),
