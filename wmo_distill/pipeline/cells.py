@@ -6,14 +6,14 @@ directory holds can never be.
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from wmo_distill.disk import asked, is_directory
+from wmo_distill.disk import asked
 from wmo_distill.errors import ReadFault, UsageError, shown
 from wmo_distill.files import path_text, plain_text
 from wmo_distill.pipeline.cell_file import OPTIONAL, REQUIRED, kind_of, read_cell_rows
@@ -25,17 +25,33 @@ _INT32 = 2**31
 
 @dataclass(frozen=True, slots=True)
 class PlacedCell:
-    """A cell and its trial's directory below a PATH, None where there is no such directory."""
+    """A cell and its trial's directory or file below a PATH, None where nothing is there."""
 
     cell: ScoreCell
     root: Path | None
     name: str
+    episode: str = ""
+    """`#` and the id of one of several episodes in `root`, as in the ledger's paths."""
+
+    @property
+    def place(self) -> str:
+        """What it names; two cells that name one trial have one place."""
+        return f"name:{self.name}" if self.root is None else real_place(self.root, self.episode)
+
+
+Place = tuple[Path, str]
+"""A directory or a file, and `#` with the id of one of its episodes, else nothing."""
 
 
 def load_cells(
-    file: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]]
+    file: str | os.PathLike[str],
+    paths: Sequence[str | os.PathLike[str]],
+    look: Callable[[Path], Place | None] | None = None,
 ) -> tuple[PlacedCell, ...]:
-    """The cells of a file in order, placed below the PATHs; UsageError names a wrong cell."""
+    """The cells of a file in order, placed below the PATHs; UsageError names a wrong cell.
+
+    `look` says what is at a path; by default the file system does.
+    """
     source = Path(file)
     roots = [Path(path) for path in paths]
     placed: list[PlacedCell] = []
@@ -44,8 +60,9 @@ def load_cells(
         where = _where(source, index, row)
         cell = _cell(row, where)
         name = _base_name(cell.artifact_dir, where)
-        root = _place(cell.artifact_dir, roots, source.parent, where)
-        key = (f"name:{name}" if root is None else os.path.realpath(root), cell.step_name)
+        place = _place(cell.artifact_dir, roots, source.parent, where, look or place_at)
+        one = PlacedCell(cell, None, name) if place is None else PlacedCell(cell, *place)
+        key = (one.place, cell.step_name)
         if key in seen:
             step = "" if cell.step_name is None else f", step {cell.step_name!r}"
             raise UsageError(
@@ -53,8 +70,33 @@ def load_cells(
                 f"(first in cell {seen[key]}); remove one of the two"
             )
         seen[key] = index
-        placed.append(PlacedCell(cell, root, name))
+        placed.append(one)
     return tuple(placed)
+
+
+def place_at(path: str | os.PathLike[str]) -> Place | None:
+    """What is at a path, None where nothing is: `run/traces.jsonl#id` is an episode of a file."""
+    text = os.fspath(path)
+    at = len(text)
+    while at >= 0:
+        if _is_there(Path(text[:at])):
+            return Path(text[:at]), text[at:]
+        at = text.find("#", 0 if at == len(text) else at + 1)
+    return None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a directory or file is there; of one not given by the system, reading it tells."""
+    try:
+        state = asked(os.stat, path)
+    except ReadFault:
+        return True
+    return state is not None and (stat.S_ISDIR(state.st_mode) or stat.S_ISREG(state.st_mode))
+
+
+def real_place(root: Path, episode: str) -> str:
+    """A place by the path that the system knows it under."""
+    return os.path.realpath(root) + path_text(episode)
 
 
 def _where(file: Path, index: int, row: Any) -> str:
@@ -120,8 +162,14 @@ def _base_name(artifact_dir: str, where: str) -> str:
         return plain_text(name)
 
 
-def _place(artifact_dir: str, roots: Sequence[Path], next_to: Path, where: str) -> Path | None:
-    """The directory below a PATH; None where nothing is there.
+def _place(
+    artifact_dir: str,
+    roots: Sequence[Path],
+    next_to: Path,
+    where: str,
+    look: Callable[[Path], Place | None],
+) -> tuple[Path | None, str, str] | None:
+    """(what is below a PATH, name, episode); None where nothing is there.
 
     A relative path is looked for below each PATH, then next to the cells file, and nowhere else.
     """
@@ -131,7 +179,7 @@ def _place(artifact_dir: str, roots: Sequence[Path], next_to: Path, where: str) 
         else:
             tries = [[root / artifact_dir for root in roots], [next_to / artifact_dir]]
         for candidates in tries:
-            found = [path for path in candidates if _is_there(path)]
+            found = [place for path in candidates if (place := look(path)) is not None]
             if found:
                 return _inside(found, roots, where)
     except ValueError:  # text that no path can hold
@@ -139,32 +187,25 @@ def _place(artifact_dir: str, roots: Sequence[Path], next_to: Path, where: str) 
     return None
 
 
-def _is_there(path: Path) -> bool:
-    """Whether a directory is there; of one that the system does not give, reading it tells."""
-    try:
-        return is_directory(path)
-    except ReadFault:
-        return True
-
-
-def _inside(found: Sequence[Path], roots: Sequence[Path], where: str) -> Path | None:
-    places: dict[str, Path | None] = {}
-    for path in found:
+def _inside(
+    found: Sequence[Place], roots: Sequence[Path], where: str
+) -> tuple[Path | None, str, str]:
+    places: dict[str, tuple[Path | None, str, str]] = {}
+    for path, episode in found:
         below = _below(path, roots)
         if below is None:
             said = ", ".join(str(root) for root in roots)
             raise UsageError(
-                f"{where}: artifact_dir: expected a directory below a PATH ({said}), found {path}; "
-                "add its job directory to the PATHs or correct the cell"
+                f"{where}: artifact_dir: expected a directory or file below a PATH ({said}), "
+                f"found {path}; add its job directory to the PATHs or correct the cell"
             )
         root, relative = below
-        place = root / relative
-        real = _is_there(place) and not _through_link(root, relative)
-        places[os.path.realpath(path)] = place if real else None
+        place = None if _through_link(root, relative) else root / relative
+        places[real_place(path, episode)] = place, path_text(path.name + episode), episode
     if len(places) > 1:
         raise UsageError(
-            f"{where}: artifact_dir: expected one directory, found {len(places)} by that name: "
-            f"{', '.join(str(path) for path in found)}; give an absolute path"
+            f"{where}: artifact_dir: expected one directory or file, found {len(places)} by "
+            f"that name: {', '.join(str(path) for path, _ in found)}; give an absolute path"
         )
     return next(iter(places.values()))
 

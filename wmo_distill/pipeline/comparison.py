@@ -1,16 +1,17 @@
 """What earlier builds wrote held against what is there now: a roster of what is to be done."""
 
-import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from wmo_distill.errors import ReadFault, UsageError
+from wmo_distill.files import text_path
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.pipeline.batch import Work, state_of
-from wmo_distill.pipeline.cells import PlacedCell
+from wmo_distill.pipeline.cells import PlacedCell, place_at, real_place
 from wmo_distill.pipeline.plan import cells_digest
 from wmo_distill.pipeline.roster import Pending, Roster, is_duplicate, ordered, skipped_row
 from wmo_distill.pipeline.watchdog import TrialTimeout, within
@@ -84,14 +85,15 @@ def _works(
     """(what can get rows, in order of path; the trials found that no cell names)."""
     if placed is None:
         return [_work(trial.path, trial, sinks) for trial in found.trials], []
-    by_place = {os.path.realpath(trial.root): trial for trial in found.trials}
+    by_place, by_root = _by_place(found)
     trials: dict[str, FoundTrial | None] = {}
     cells: dict[str, list[tuple[int, PlacedCell]]] = {}
     for position, cell in enumerate(placed):
-        trial = None
-        if cell.root is not None:
-            trial = by_place.get(os.path.realpath(cell.root))
-            trial = trial or found_at(cell.root, found.parent)
+        trial = by_place.get(cell.place)
+        if trial is None and cell.root is not None and not cell.episode:
+            trial = _only_one(by_root.get(cell.place, []), cell, position)
+            if trial is None and cell.root.is_dir():
+                trial = found_at(cell.root, found.parent)
         path = cell.name if trial is None else trial.path
         if (trials.setdefault(path, trial) is None) != (trial is None):
             raise UsageError(
@@ -118,6 +120,29 @@ def _work(path: str, trial: FoundTrial | None, sinks: Path | None) -> Work:
         return Work(path, trial, state_of(trial, sinks), fault=fault)
     except ReadFault as error:
         return Work(path, trial, fault=fault or str(error))
+
+
+def _by_place(found: Found) -> tuple[dict[str, FoundTrial], dict[str, list[FoundTrial]]]:
+    """The trials by the place that a cell may name, and by the file or directory it is in."""
+    by_place: dict[str, FoundTrial] = {}
+    by_root: dict[str, list[FoundTrial]] = defaultdict(list)
+    for trial in found.trials:
+        place = place_at(found.parent / text_path(trial.path))
+        if place is not None:
+            by_place[real_place(*place)] = trial
+            by_root[real_place(place[0], "")].append(trial)
+    return by_place, by_root
+
+
+def _only_one(trials: Sequence[FoundTrial], cell: PlacedCell, position: int) -> FoundTrial | None:
+    """The trial of a place that a cell names without an episode."""
+    if len(trials) > 1:
+        raise UsageError(
+            f"cell {position} (task {cell.cell.task_id!r}, attempt {cell.cell.attempt}): "
+            f"artifact_dir: expected one of {len(trials)} trials in {cell.root}, found no `#` and "
+            f"id; name one, such as {trials[0].path!r}"
+        )
+    return trials[0] if trials else None
 
 
 def _add_others(
