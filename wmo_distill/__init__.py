@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from wmo_distill.exporters.run import export_datums as export_datums
     from wmo_distill.issues import Issue as Issue
     from wmo_distill.options import BuildOptions as BuildOptions
+    from wmo_distill.options import RegradeOptions as RegradeOptions
     from wmo_distill.pipeline.build import build as build
+    from wmo_distill.pipeline.regrade import regrade as regrade
+    from wmo_distill.pipeline.summary import Regraded as Regraded
     from wmo_distill.pipeline.summary import Summary as Summary
     from wmo_distill.records import Completion as Completion
     from wmo_distill.records import GradedTests as GradedTests
@@ -65,7 +68,7 @@ _HOMES = {
     "exporters.messages": ("export_messages",),
     "exporters.run": ("export_datums",),
     "issues": ("Issue",),
-    "options": ("BuildOptions",),
+    "options": ("BuildOptions", "RegradeOptions"),
     "pipeline.build": ("build",),
     "records": ("Completion", "GradedTests", "ScoreCell", "StopReason", "TrialRecord"),
     "reference.entry_points": (
@@ -81,7 +84,8 @@ _HOMES = {
     "scorers.run": ("score_datums",),
     "shards.scan": ("iter_records", "scan"),
     "shards.verify": ("verify",),
-    "pipeline.summary": ("Summary",),
+    "pipeline.regrade": ("regrade",),
+    "pipeline.summary": ("Regraded", "Summary"),
     "tokens": ("TokenSpan",),
     "trial": ("read_trial",),
 }

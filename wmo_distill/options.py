@@ -106,3 +106,23 @@ class BuildOptions(Options):
     def _whether(self, value: Path | None) -> bool:
         """Sinks are the same wherever they are."""
         return value is not None
+
+
+class RegradeOptions(Options):
+    """What is not given stays as it was when the dataset was built."""
+
+    reward_key: str | None = option(None, "Name of the verifier's reward to use.", "KEY")
+    reward_range: tuple[float, float] | None = option(
+        None, "A reward outside of this range is null, with an issue.", "LO HI"
+    )
+    pass_at: float | None = option(None, "Count reward >= X as passed.", "X", allow_inf_nan=False)
+    cells: Path | None = option(
+        None, "Your own grades, as for `build`; trials without one lose their rows.", "FILE"
+    )
+    fresh: bool = option(False, "Replace what OUT2 holds.")
+
+    def over(self, before: BuildOptions) -> BuildOptions:
+        """The options of a build that grades in this way, all else as `before`."""
+        names = ("reward_key", "reward_range", "pass_at")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return BuildOptions.of(before, **given)

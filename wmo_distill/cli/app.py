@@ -15,6 +15,7 @@ from wmo_distill.cli.doctor import doctor
 from wmo_distill.cli.export import export
 from wmo_distill.cli.flags import flagged
 from wmo_distill.cli.output import say
+from wmo_distill.cli.regrade import regrade
 from wmo_distill.cli.score import score
 from wmo_distill.cli.show import show
 from wmo_distill.cli.stats import stats
@@ -32,6 +33,7 @@ app = typer.Typer(
 for command, summary in (
     (doctor, "Look before building: tokens, what is missing, what to add."),
     (build, "Turn trials into Parquet shards, or bring them up to date."),
+    (regrade, "Grade a dataset anew, without its trials."),
     (stats, "Solve rates, endings, tokens and issues."),
     (show, "One record, readable."),
     (datums, "Turn a dataset's records into training sequences."),

@@ -18,6 +18,7 @@ from wmo_distill.shards.manifest import (
     LedgerTotals,
     Manifest,
     PartInfo,
+    Regrade,
     Totals,
     dataset_hash,
 )
@@ -32,6 +33,7 @@ class Origin:
     parent: str
     inputs: tuple[str, ...]
     options: Mapping[str, Any]
+    regrades: tuple[Regrade, ...] = ()
 
 
 def commit(
@@ -80,6 +82,7 @@ def commit(
             calls_found=calls_found,
         ),
         slow_reads=slow_reads + (before.slow_reads if before else 0),
+        regrades=[*(before.regrades if before else ()), *origin.regrades],
         dataset_hash=dataset_hash(parts.kept),
     )
     _check_balance(manifest, rows)
@@ -112,7 +115,7 @@ class _NextParts:
             self.kept.append(part)
             return part
         if self._rows.get(part.file):
-            _check_unchanged(self._files.out, part)
+            check_unchanged(self._files.out, part)
         return self._rewritten(part, self._files.out / part.file)
 
     def keep_new(self, part: PartInfo) -> None:
@@ -151,12 +154,12 @@ class _NextParts:
         return self.kept[-1]
 
 
-def _check_unchanged(out: Path, part: PartInfo) -> None:
+def check_unchanged(out: Path, part: PartInfo) -> None:
     """Rows that are copied get a new hash, which must not make damage look sound."""
     for fault in damage(out, part):
         raise DistillError(
-            f"{out / str(fault)}; the dataset was left as it was; restore the file, or build "
-            "again with --fresh"
+            f"{out / str(fault)}; nothing was written; restore the file, or build again with "
+            "--fresh"
         )
 
 

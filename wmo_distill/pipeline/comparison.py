@@ -1,5 +1,6 @@
 """What earlier builds wrote held against what is there now: a roster of what is to be done."""
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -92,7 +93,7 @@ def _works(
         trial = by_place.get(cell.place)
         if trial is None and cell.root is not None and not cell.episode:
             trial = _only_one(by_root.get(cell.place, []), cell, position)
-            if trial is None and cell.root.is_dir():
+            if trial is None and not os.path.isfile(cell.root):
                 trial = found_at(cell.root, found.parent)
         path = cell.name if trial is None else trial.path
         if (trials.setdefault(path, trial) is None) != (trial is None):

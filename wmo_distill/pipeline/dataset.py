@@ -35,6 +35,11 @@ def open_dataset(out: Path, options: BuildOptions) -> Dataset:
         raise UsageError(
             f"{out / MANIFEST}: {other}; give the same, or build all anew with --fresh"
         )
+    return whole_dataset(out, manifest)
+
+
+def whole_dataset(out: Path, manifest: Manifest) -> Dataset:
+    """The dataset of a manifest; UsageError where a part is not there, or the ledger is another."""
     _check_parts(out, manifest)
     rows = read_ledger(out, manifest.ledger, _cells_before(out, manifest))
     named = {part.file for part in manifest.parts}

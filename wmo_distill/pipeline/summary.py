@@ -46,3 +46,13 @@ class Summary(BaseModel):
     errors: dict[str, str] = Field(default_factory=dict)
     """What went wrong with each trial that could not be read, and in `unlisted`, by path."""
     dry_run: bool = False
+
+
+class Regraded(Summary):
+    """What a regrade says of itself; `bytes_in` are those of the dataset that was graded anew."""
+
+    changed: int = 0
+    """Rows with another reward or another `passed`."""
+    passed: int = 0
+    passed_before: int = 0
+    """Of the rows that stayed."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wmo_distill.issues import Issue
-from wmo_distill.pipeline.summary import Summary
+from wmo_distill.pipeline.summary import Regraded, Summary
 from wmo_distill.report.tables import Row, counts, page, ranked, section, size, words
 
 
@@ -15,6 +15,16 @@ def render_summary(summary: Summary, out: Path) -> str:
     meanings = {issue.value: issue.meaning for issue in Issue}
     issues = [(code, n, meanings.get(code, "")) for code, n in ranked(summary.issues)]
     return page(section(str(out), _sums(summary)), section("Issues", issues))
+
+
+def render_regraded(s: Regraded, out: Path) -> str:
+    """What changed, and what the dataset holds now."""
+    trials, names, episodes, *_ = _sums(s)
+    grades = f"{s.changed:,} of {s.records:,} changed; passed {s.passed_before:,}, now {s.passed:,}"
+    gone = f"{s.removed:,} cells of directories that were not there" if s.removed else ""
+    shards = f"{size(s.bytes_out)} from {size(s.bytes_in)}, {s.seconds:.1f} s"
+    more = [("removed", gone), ("grades", grades), ("shards", shards)]
+    return page(section(str(out), [trials, names, episodes, *more]))
 
 
 def _sums(s: Summary) -> list[Row]:

@@ -115,6 +115,13 @@ class LedgerInfo(Model):
     sha256: str
 
 
+class Regrade(Model):
+    """The dataset that a regrade was made from: the hash of its rows, and how it was graded."""
+
+    dataset_hash: str
+    options: dict[str, Any]
+
+
 class Manifest(AnyManifest):
     """What a dataset consists of; holds no time of the build, worker count or duration."""
 
@@ -130,6 +137,8 @@ class Manifest(AnyManifest):
     ledger: LedgerInfo
     totals: LedgerTotals
     slow_reads: int = 0
+    regrades: list[Regrade] = Field(default_factory=list)
+    """The oldest first; empty for a dataset that was only built."""
     dataset_hash: str
 
     def files(self) -> list[str]:

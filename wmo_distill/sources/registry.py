@@ -1,5 +1,7 @@
 """Every source by name: a new one is a line here."""
 
+from collections.abc import Callable, Mapping
+from functools import cache
 from pkgutil import resolve_name
 
 from wmo_distill.sources.base import Source
@@ -15,6 +17,9 @@ SOURCES: dict[str, str] = {
     "verifiers": "wmo_distill.sources.verifiers.source:Verifiers",
 }
 
+_TOTALS = {"verifiers": "wmo_distill.sources.verifiers.grading:total_of"}
+Total = Callable[[Mapping[str, float]], float | None]
+
 
 def source_of(kind: str) -> Source:
     """A new source of this name, loaded now."""
@@ -25,3 +30,10 @@ def source_of(kind: str) -> Source:
 def other_sources() -> tuple[Source, ...]:
     """All but Harbor, for one search: a source may remember what it saw."""
     return tuple(source_of(kind) for kind in SOURCES if kind != "harbor")
+
+
+@cache
+def total_of(kind: str) -> Total | None:
+    """What a format makes of all rewards where none is asked for by name; None: nothing."""
+    total: Total | None = resolve_name(_TOTALS[kind]) if kind in _TOTALS else None
+    return total

@@ -43,6 +43,12 @@ def apply_cells(
     return tuple(graded)
 
 
+def cell_of(step_name: str | None, cells: Sequence[ScoreCell]) -> ScoreCell | None:
+    """Of the cells of one trial the one that grades this step, or the trial that is no step."""
+    by_step = {cell.step_name: cell for cell in cells}
+    return by_step.get(step_name, by_step.get(None))
+
+
 def _graded(record: TrialRecord, cell: ScoreCell) -> TrialRecord:
     """One record with a cell's grade; `rewards`, `reward_valid`, `trial_reward` stay."""
     where = f"cell (task {cell.task_id!r}, attempt {cell.attempt})"

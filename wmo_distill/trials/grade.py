@@ -38,7 +38,7 @@ def grade(evidence: GradeEvidence, options: BuildOptions) -> Grade:
     values, faults = reward_values(used)
     reward, refusal = _reward(evidence, used, values, options)
     if reward is not None:
-        faults += _against_tests(reward, evidence.tests.tests)
+        faults += against_tests(reward, evidence.tests.tests)
     return Grade(
         reward=reward,
         rewards={plain_text(name): value for name, value in values.items()},
@@ -98,7 +98,7 @@ def choose_reward(
         return None, ()
     if options.reward_key not in recorded:
         return None, (Issue.REWARD_KEY_MISSING,)
-    return _in_range(values.get(options.reward_key), options)
+    return in_range(values.get(options.reward_key), options)
 
 
 def _reward(
@@ -109,13 +109,12 @@ def _reward(
 ) -> tuple[float | None, tuple[Issue, ...]]:
     """The format's own total where it has one and no other reward is asked for."""
     if evidence.has_total and options.reward_key == BuildOptions().reward_key:
-        return _in_range(evidence.total, options)
+        return in_range(evidence.total, options)
     return choose_reward(recorded, values, options)
 
 
-def _in_range(
-    reward: float | None, options: BuildOptions
-) -> tuple[float | None, tuple[Issue, ...]]:
+def in_range(reward: float | None, options: BuildOptions) -> tuple[float | None, tuple[Issue, ...]]:
+    """A finite reward in `reward_range`; else None, with why."""
     if reward is None or not isfinite(reward):
         return None, ()  # `reward_values` has named the fault
     low, high = options.reward_range
@@ -156,7 +155,7 @@ def _exception_valid(raised: Exceptional) -> bool:
     return raised.type is None or has_valid_reward(raised.type)
 
 
-def _against_tests(reward: float, tests: GradedTests | None) -> tuple[Issue, ...]:
+def against_tests(reward: float, tests: GradedTests | None) -> tuple[Issue, ...]:
     """Full marks with a failed test, or none where every test passed."""
     if tests is None:
         return ()

@@ -50,6 +50,15 @@ def grade_of(
     )
 
 
+def total_of(rewards: Mapping[str, float]) -> float | None:
+    """The package's total from the column `rewards`: {"a": 1.0, "a.weight": 0.5} gives 0.5."""
+    total: float | None = 0.0 if rewards else None
+    for name, score in rewards.items():
+        if name.removesuffix(".weight") == name or name.removesuffix(".weight") not in rewards:
+            total = _plus(total, score, rewards.get(f"{name}.weight", 1))
+    return total
+
+
 def _plus(total: float | None, score: Any, weight: Any) -> float | None:
     try:
         return None if total is None else total + float(score) * float(weight)
