@@ -50,14 +50,23 @@ AREAL = areal==1.0.4
 AREAL_IMPORTS = aiofiles colorlog einops flask lark numba openai pybase64 swanlab tabulate tenacity \
 	tensorboardX trackio uvloop
 
-.PHONY: help demo test test-trainers shards train-demo bench fuzz fuzz-properties torture docs \
-	lock audit clean
+# The packages of recorders whose files are read, for their own loaders. PyTorch stays out: what
+# would bring it goes in without its requirements, next to those that its loader imports.
+SOURCES ?= $(HERE)/.venv-sources
+SOURCES_PIP = $(SOURCES)/bin/python -m pip --quiet --disable-pip-version-check
+OWNERS = verifiers==0.4.0 rllm-model-gateway==0.1.0
+OWNERS_ALONE = tinker-cookbook==0.6.1 openenv==0.10.0
+OWNERS_IMPORTS = "fastmcp>=3,<4"
+
+.PHONY: help demo test test-trainers test-sources shards train-demo bench fuzz fuzz-properties \
+	torture docs lock audit clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo                    shards and statistics from the trials in fixtures/"
 	@echo "make test                    the checks that a change must pass"
 	@echo "make test-trainers           the exporters against the trainers' own packages (3 GB)"
+	@echo "make test-sources            the sources against the loaders of the recorders' own packages"
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
 	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
@@ -87,6 +96,9 @@ test-trainers: $(TRAINERS)/done
 	@cd $(HERE) && CLEAN_RUNS=200 $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train \
 		tests/proof/test_generate.py
 
+test-sources: $(SOURCES)/done
+	@cd $(HERE) && $(SOURCES)/bin/python -m pytest -q -rs tests/owners
+
 shards: $(VENV)/run
 	@test -n "$(TRIALS)" || { echo "make shards: TRIALS is empty; expected a directory of trials:" \
 		"make shards TRIALS=jobs OUT=shards" >&2; exit 2; }
@@ -101,6 +113,8 @@ bench: $(BENCH_VENV)/done $(REFERENCE)/done
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.growth
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.run $(BENCH) \
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
+	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.sources \
+		$$(test -e $(SOURCES)/done && echo --owners $(SOURCES)/bin/python)
 
 fuzz: $(VENV)/fuzz
 	@cd $(HERE) && $(VENV)/bin/python -m tests.fuzz --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) \
@@ -124,6 +138,7 @@ audit: $(LOCK_VENV)/done
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(LOCK_VENV) $(TRAINERS) $(HERE)/demo
+	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(TRAINERS) $(SOURCES) $(HERE)/demo
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "expected Python 3.11 or newer on PATH, found none;" \
@@ -181,4 +196,14 @@ $(TRAINERS)/done: $(HERE)/pyproject.toml
 	@$(TRAINERS_PIP) install $(TORCH)
 	@$(TRAINERS_PIP) install -e "$(HERE)[dev,trainers]" $(AREAL_IMPORTS)
 	@$(TRAINERS_PIP) install --no-deps $(AREAL)
+	@touch $@
+
+# A package that cannot be installed is left out, and its tests are skipped.
+$(SOURCES)/done: $(HERE)/pyproject.toml
+	@echo "installing into $(SOURCES)" >&2
+	@$(PYTHON) -m venv $(SOURCES)
+	@$(SOURCES_PIP) install -e "$(HERE)[dev]"
+	@for one in $(OWNERS) $(OWNERS_IMPORTS); do $(SOURCES_PIP) install $$one || echo "$$one is left out" >&2; done
+	@for one in $(OWNERS_ALONE); do \
+		$(SOURCES_PIP) install --no-deps $$one || echo "$$one is left out" >&2; done
 	@touch $@
