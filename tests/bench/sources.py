@@ -1,6 +1,6 @@
 """The benchmark of recorders' files: speed and memory next to the owner's loader and plain `json`.
 
-    python -m tests.bench.sources [--mb 1000] [--line-mb 10] [--owners PYTHON] [--rounds 3]
+    python -m tests.bench.sources [--mb 1000] [--line-mb 10] [--owners PYTHON] [--owners-mb 100]
 
 Each sample is a process of its own. `--owners` is a Python that has verifiers and
 rllm-model-gateway; without it those rows are left out.
@@ -31,6 +31,10 @@ began = time.perf_counter()
 print(time.perf_counter() - began, time.process_time(), peak())
 """
 OURS = "from wmo_distill import build\nbuild([sys.argv[1]], sys.argv[1] + '/../out', workers=1)"
+AGENT = (
+    '"agent":{"config":{"model":"m"},"name":"agent","trainable":true,'
+    '"runtime":{"id":"r","type":"subprocess"}}'
+)
 WAYS = {
     "traces.jsonl": {
         "build, one worker": OURS,
@@ -39,8 +43,9 @@ WAYS = {
         ),
         "owner's loader": (
             "from verifiers.v1.utils.trace_store import read_episodes\n"
+            "from verifiers.v1.trace import WireTrace\n"
             "from pathlib import Path\n"
-            "for one in read_episodes(Path(sys.argv[1])): pass"
+            "for one in read_episodes(Path(sys.argv[1]), WireTrace): pass"
         ),
     },
     "gateway.db": {
@@ -52,11 +57,12 @@ WAYS = {
         ),
         "owner's loader": (
             "import asyncio\n"
-            "from rllm_model_gateway.store import SqliteTraceStore\n"
+            "from rllm_model_gateway.store.sqlite_store import SqliteTraceStore\n"
             "async def read():\n"
-            "    store = SqliteTraceStore(db_path=sys.argv[1] + '/gateway.db')\n"
+            "    store = SqliteTraceStore(sys.argv[1] + '/gateway.db')\n"
             "    for one in await store.list_sessions():\n"
-            "        await store.get_traces(one['session_id'])\n"
+            "        await store.get_session_traces(one['session_id'])\n"
+            "    await store.close()\n"
             "asyncio.run(read())"
         ),
     },
@@ -83,7 +89,7 @@ def traces(size: int, line: int) -> Iterator[str]:
             if nodes:
                 node["parent"] = len(nodes) - 1
             nodes.append(json.dumps(node, separators=(",", ":")))
-        head = f'"id":"{number:032x}","version":1,"ok":true,"errors":[],"calls":[]'
+        head = f'"id":"{number:032x}","version":1,"ok":true,"errors":[],"calls":[],{AGENT}'
         task = f'"task":{{"type":"T","data":{{"idx":{number}}}}}'
         yield (
             f'{{"id":"e{number}",{task},"ok":true,"errors":[],'
@@ -149,16 +155,18 @@ def sample(python: str, code: str, place: Path) -> tuple[float, float, float] | 
     return seconds, cpu, kilobytes / unit
 
 
-def rows_of(name: str, place: Path, rounds: int, owners: str | None) -> Iterator[str]:
+def rows_of(name: str, places: dict[bool, Path], rounds: int, owners: str | None) -> Iterator[str]:
     """The medians of interleaved samples; what failed with its error."""
-    size = (place / name).stat().st_size / 1e6
     found: dict[str, list[tuple[float, float, float] | str]] = {way: [] for way in WAYS[name]}
     for _ in range(rounds):
         for way, code in WAYS[name].items():
-            python = owners if way.startswith("owner") else sys.executable
+            is_owner = way.startswith("owner")
+            python = owners if is_owner else sys.executable
+            place = places[is_owner]
             found[way].append(sample(python, code, place) if python else "not installed")
             shutil.rmtree(place.parent / "out", ignore_errors=True)
     for way, samples in found.items():
+        size = (places[way.startswith("owner")] / name).stat().st_size / 1e6
         sound = [one for one in samples if not isinstance(one, str)]
         if not sound:
             yield f"| {name} | {way} | {samples[0]} | | |"
@@ -173,6 +181,7 @@ def rows_of(name: str, place: Path, rounds: int, owners: str | None) -> Iterator
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mb", type=float, default=1000)
+    parser.add_argument("--owners-mb", type=float, default=100)  # they hold all of a file
     parser.add_argument("--line-mb", type=float, default=10)
     parser.add_argument("--owners")
     parser.add_argument("--rounds", type=int, default=3)
@@ -181,13 +190,15 @@ def main() -> None:
     table.append("| --- | --- | ---: | ---: | ---: |")
     for name in WAYS:
         with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder, "run")
-            place.mkdir()
-            if name == "traces.jsonl":
-                write_traces(place, int(chosen.mb * 1e6), int(chosen.line_mb * 1e6))
-            else:
-                write_store(place, int(chosen.mb * 1e6))
-            table += rows_of(name, place, chosen.rounds, chosen.owners)
+            places = {is_owner: Path(folder, str(is_owner), "run") for is_owner in (False, True)}
+            for is_owner, place in places.items():
+                place.mkdir(parents=True)
+                size = int(1e6 * (chosen.owners_mb if is_owner else chosen.mb))
+                if name == "traces.jsonl":
+                    write_traces(place, size, int(chosen.line_mb * 1e6))
+                else:
+                    write_store(place, size)
+            table += rows_of(name, places, chosen.rounds, chosen.owners)
     print("\n".join(table))  # noqa: T201
 
 
