@@ -9,11 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from wmo_distill.errors import UsageError
 from wmo_distill.files import text_path
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions, RegradeOptions
 from wmo_distill.outputs.parts import Parts, writing
+from wmo_distill.outputs.stored import Stored
 from wmo_distill.pipeline.cells import Place, load_cells
 from wmo_distill.pipeline.commit import Origin, check_unchanged, commit
 from wmo_distill.pipeline.dataset import CELLS_OPTION, Dataset, whole_dataset
@@ -24,7 +27,7 @@ from wmo_distill.records import ScoreCell, TrialRecord
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.ledger import LedgerRow, Reason
 from wmo_distill.shards.manifest import DATASET, Manifest, PartInfo, Regrade, Totals, read_manifest
-from wmo_distill.shards.part import read_part
+from wmo_distill.shards.schema import SCHEMA
 from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.places import relative
 from wmo_distill.sources.registry import total_of
@@ -148,11 +151,10 @@ class _Grader:
         steps: dict[str, list[tuple[int, TrialRecord]]] = defaultdict(list)
         columns = ["artifact_dir", "episode_id", "step_name", "step_index"]
         for part in parts if named else ():
-            for table in read_part(part, columns):
-                for row in table.to_pylist():
-                    index = row.pop("step_index") or 0
-                    if row["artifact_dir"] in named:
-                        steps[row["artifact_dir"]].append((index, TrialRecord(**row)))
+            for row in _stored(part).read(columns, pa.RecordBatch.to_pylist):
+                index = row.pop("step_index") or 0
+                if row["artifact_dir"] in named:
+                    steps[row["artifact_dir"]].append((index, TrialRecord(**row)))
         for path, found in steps.items():
             records = [record for _, record in sorted(found, key=lambda one: one[0])]
             first = apply_cells(records, named[path])[0]
@@ -275,13 +277,16 @@ class _Run:
 
     def _graded(self, file: Path) -> Iterator[TrialRecord]:
         """The rows that stay, with their new grades."""
-        for table in read_part(file):
-            for record in decode(table):
-                row = self.roster.rows.get(record.artifact_dir)
-                if row is None or not row.written:
-                    continue
-                new = self.grader.of(record)
-                self.changed += (record.reward, record.passed) != (new.reward, new.passed)
-                self.passed["before"] += record.passed is True
-                self.passed["now"] += new.passed is True
-                yield new
+        for record in _stored(file).read(None, decode):
+            row = self.roster.rows.get(record.artifact_dir)
+            if row is None or not row.written:
+                continue
+            new = self.grader.of(record)
+            self.changed += (record.reward, record.passed) != (new.reward, new.passed)
+            self.passed["before"] += record.passed is True
+            self.passed["now"] += new.passed is True
+            yield new
+
+
+def _stored(part: Path) -> Stored:
+    return Stored(part, SCHEMA, DATASET.again)

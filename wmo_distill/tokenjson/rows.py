@@ -50,11 +50,11 @@ UNREAD_LOGPROBS = LogprobRow(None)
 
 
 def id_row(value: Any) -> IdRow:
-    """A list of ids by itself, sharing nothing with another."""
+    """A list of ids by itself, sharing nothing with another; a row that was read stays."""
     if value is None:
         return MISSING_IDS
     if not isinstance(value, list) or not set(map(type, value)) <= {int}:
-        return DAMAGED_IDS
+        return value if isinstance(value, IdRow) else DAMAGED_IDS
     try:
         ids = np.frombuffer(array("i", value), np.int32)
     except OverflowError:
@@ -68,7 +68,7 @@ def logprob_row(value: Any) -> LogprobRow:
     if value is None:
         return MISSING_LOGPROBS
     if not isinstance(value, list):
-        return DAMAGED_LOGPROBS
+        return value if isinstance(value, LogprobRow) else DAMAGED_LOGPROBS
     if not set(map(type, value)) <= {int, float, type(None)}:
         return DAMAGED_LOGPROBS
     nulls = value.count(None)

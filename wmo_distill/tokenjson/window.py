@@ -4,7 +4,7 @@ import ctypes
 import mmap
 import re
 from collections.abc import Callable, Sequence
-from typing import IO
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,12 @@ _WHITE = re.compile(rb"[ \t\r\n]*")
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _memcmp.restype = ctypes.c_int
+
+
+class Readable(Protocol):
+    """What a window reads from: an unbuffered file, or a part of one."""
+
+    def readinto(self, buffer: Any, /) -> int | None: ...
 
 
 class Block:
@@ -41,12 +47,12 @@ class Window:
 
     __slots__ = ("_read", "block", "data", "end", "pos")
 
-    def __init__(self, file: IO[bytes], block: Block) -> None:
+    def __init__(self, file: IO[bytes] | Readable, block: Block) -> None:
         self.block = block
         self.data = block.data
         self.pos = 0
         self.end = 0
-        self._read: Callable[[memoryview], int | None] = file.readinto  # type: ignore[attr-defined]
+        self._read: Callable[[memoryview], int | None] = file.readinto  # type: ignore[union-attr]
 
     def refill(self) -> bool:
         """Move the unread bytes to the front and read on; False at the end of the file.

@@ -17,6 +17,7 @@ import numpy as np
 
 from wmo_distill.arrays import NO_IDS, Ids, frozen
 from wmo_distill.files import plain_text
+from wmo_distill.sources.verifiers.document import mask_of
 from wmo_distill.tokenjson.rows import IdRow, LogprobRow, id_row, logprob_row
 
 
@@ -138,10 +139,10 @@ def _node(value: dict[str, Any], row: IdRow, has_tokens: bool) -> Node:
 
 def _sampled(mask: Any, size: int) -> int | None:
     """How many of a node's ids are marked, None unless they are its last ones."""
-    if not isinstance(mask, list) or len(mask) != size or not set(map(type, mask)) <= {bool}:
+    found = mask_of(mask)
+    if found is None or found.size != size:
         return 0 if mask is None and not size else None
-    k = mask.count(True)
-    return k if not k or mask.index(True) == size - k else None
+    return found.k
 
 
 def _add_links(node: Node, recorded: Any) -> None:

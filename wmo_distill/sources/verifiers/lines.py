@@ -1,29 +1,46 @@
-"""The lines of a file, found in windows of fixed size; one line is in memory at a time."""
+"""The lines of a file, read in windows of fixed size: no line is in memory whole."""
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any
 
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
-from wmo_distill.limits import TEXT_BYTES
 from wmo_distill.tokenjson.window import WINDOW
 
 _SPACE = b" \t\r"
 
 
-class Line(NamedTuple):
-    """One line that is not blank, without its line break; of one that is too long its start."""
+@dataclass(slots=True)
+class Line:
+    """One line without its line break: its bytes can be gone through once."""
 
     offset: int
-    data: bytes
-    size: int
-    """In bytes, of all of it."""
+    _windows: "_Windows"
+    length: int = 0
+    """Of what was gone through, as the digest."""
+    blank: bool = True
+    _hash: Any = field(default_factory=hashlib.sha256)
+    _rest: Iterator[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rest = self._once()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """What nobody has gone through yet."""
+        return self._rest
+
+    def _once(self) -> Iterator[bytes]:
+        for piece in self._windows.line():
+            self.length += len(piece)
+            self.blank = self.blank and not piece.strip(_SPACE)
+            self._hash.update(piece)
+            yield piece
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.data).hexdigest()
+        return str(self._hash.hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,47 +65,62 @@ class Place:
         return FilesState(self.share, int(self.digest[:15], 16))
 
 
+@dataclass(slots=True)
+class _Windows:
+    file: IO[bytes]
+    data: bytes = b""
+    at: int = 0
+
+    def left(self) -> bool:
+        """Whether the file goes on."""
+        if self.at == len(self.data):
+            self.data, self.at = self.file.read(WINDOW), 0
+        return bool(self.data)
+
+    def line(self) -> Iterator[bytes]:
+        """What comes before the next line break, which is taken too."""
+        while self.left():
+            start, end = self.at, self.data.find(b"\n", self.at)
+            self.at = len(self.data) if end < 0 else end + 1
+            if end != start:
+                yield self.data[start : None if end < 0 else end]
+            if end >= 0:
+                return
+
+
 def lines_of(path: Path) -> Iterator[Line]:
     """The lines of a file in order; none where no regular file is there."""
     file = TrialFiles(path.parent).open(path.name)
     if isinstance(file, Absent):
         return
     with file:
-        pieces: list[bytes] = []
-        offset = size = 0
-        while window := file.read(WINDOW):
-            at = 0
-            while (end := window.find(b"\n", at)) >= 0:
-                pieces.append(window[at:end])
-                line = Line(offset, b"".join(pieces), size + end - at)
-                pieces, size = [], 0
-                offset += line.size + 1
-                at = end + 1
-                if line.data.strip(_SPACE):
-                    yield line
-            size += len(window) - at
-            pieces.append(window[at:])
-            if size > TEXT_BYTES:
-                del pieces[1:]
-        line = Line(offset, b"".join(pieces), size)
-        if line.data.strip(_SPACE):
+        windows = _Windows(file)
+        offset = 0
+        while windows.left():
+            line = Line(offset, windows)
             yield line
+            for _ in line:
+                pass
+            offset += line.length + 1
 
 
-def line_at(path: Path, place: Place) -> bytes | None:
-    """The line as it was found; None where other bytes are there now, and for one too long."""
-    if place.length > TEXT_BYTES:
-        return None
-    file = TrialFiles(path.parent).open(path.name)
-    if isinstance(file, Absent):
-        return None
-    with file:
-        try:
-            file.seek(place.offset)
-            data = file.read(place.length)
-        except MemoryError:
-            return None
-    return data if hashlib.sha256(data).hexdigest() == place.digest else None
+def is_there(file: IO[bytes], place: Place) -> bool:
+    """Whether the line is in the file as it was found."""
+    found = hashlib.sha256()
+    for piece in pieces(file, place.offset, place.offset + place.length):
+        found.update(piece)
+    return found.hexdigest() == place.digest
+
+
+def pieces(file: IO[bytes], start: int, stop: int) -> Iterator[bytes]:
+    """The bytes of a file from `start` to `stop`, or to its end."""
+    file.seek(start)
+    while start < stop:
+        piece = file.read(min(WINDOW, stop - start))
+        if not piece:
+            return
+        start += len(piece)
+        yield piece
 
 
 def file_state(path: Path) -> FilesState:

@@ -6,19 +6,22 @@ a row before them {"example_id": 0, "completion": [...], "reward": 1.0}
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from wmo_distill.files import Absent, parse_json, plain_text
 
-# A string, with the colon if it is a key; a bracket; or the quote of a string that does not end.
+# A string, with the colon if it is a key; a bracket; or the beginning of a torn string.
 _TOKEN = re.compile(rb'("(?>[^"\\]*(?:\\.[^"\\]*)*)")([ \t\r]*:)?|[\[\]{}]|"', re.DOTALL)
 _MARKS = (b"]", b"[", b'"', b"{")
 _BOM = b"\xef\xbb\xbf"
 _ID, _TRACES, _NODES = b'"id"', b'"traces"', b'"nodes"'
 _ROW = {b'"example_id"', b'"completion"', b'"reward"'}
 _QUOTE, _LIST, _OBJECT = b'"[{'
+_MARGIN = 64
+"""A string this close to the end of what is read may be a key whose colon is still to come."""
 _DEEP = 4
 """Below this level nothing is looked at."""
 
@@ -54,80 +57,124 @@ class Outline:
     """Of an episode: where the list `traces` begins and ends."""
 
 
-def outline_of(line: bytes) -> Outline:
-    """The outline of one line; of a torn one what its beginning shows."""
+def outline_of(pieces: Iterable[bytes]) -> Outline:
+    """The outline of one line, given in pieces; of a torn one what its beginning shows."""
     found = Outline()
-    lead = len(_BOM) if line.startswith(_BOM) else 0
-    if not line[lead:].lstrip(b" \t\r").startswith(b"{"):
+    text = _Text(iter(pieces))
+    lead = len(_BOM) if text.data.startswith(_BOM) else 0
+    if not text.data[lead:].lstrip(b" \t\r").startswith(b"{"):
         return found
     keys: set[bytes] = set()
     depth = 0
     name = [b""] * (_DEEP + 1)  # the last key on each level
     start = [0] * (_DEEP + 1)  # where the value that holds each level begins
+    opener = [0] * (_DEEP + 1)  # and its first byte
     trace_id: str | None = None
-    ahead = [-1] * len(_MARKS)
-    closed = last = end = 0
-    while token := _TOKEN.search(line, end):
-        begin, end = token.span()
-        byte = line[begin]
-        if byte == _QUOTE:
-            if token[1] is None:
-                break
+    listed = 0  # the first byte of the value of `traces`
+    while token := text.token():
+        begin, first, end = text.base + token.start(), text.first, text.base + text.end
+        if first == _QUOTE:
             if token[2]:
                 if depth <= _DEEP:
                     name[depth] = token[1]
                 if depth == 1:
                     keys.add(token[1])
                 continue
-        elif byte == _LIST and (close := _flat_end(line, end, ahead)):
-            end = close
-        else:
-            if byte in b"[{":
+        elif not text.flat:
+            if first in b"[{":
                 depth += 1
                 if depth <= _DEEP:
-                    start[depth], name[depth] = begin, b""
+                    start[depth], opener[depth], name[depth] = begin, first, b""
                 if depth == 2 and name[1] == _TRACES:
-                    found.cuts, found.listed = [], (begin, end)
+                    found.cuts, found.listed, listed = [], (begin, end), first
                 elif depth == 3:
                     trace_id = None
                 continue
             depth -= 1
-            if depth < 0:
-                closed += 1  # more than was opened
+            if depth < 0:  # more than was opened
+                found.whole = False
                 break
-            begin = start[depth + 1] if depth < _DEEP else begin
+            if depth < _DEEP:
+                begin, first = start[depth + 1], opener[depth + 1]
         if depth > 3:
             continue
         # A value of this level ends here.
-        first = line[begin]
         if depth < 1:
-            closed, last = closed + 1, end
+            found.whole = depth == 0 and not found.whole
         elif depth == 1 and name[1] == _ID and first == _QUOTE:
             found.own_id = _text(token[1])
         elif name[1] == _TRACES:
             if depth == 1:
                 found.cuts = found.cuts if begin == found.listed[0] else []
-                found.listed = begin, end
-            elif depth == 2 and first == _OBJECT and line[start[2]] == _LIST:
+                found.listed, listed = (begin, end), first
+            elif depth == 2 and first == _OBJECT and opener[2] == _LIST:
                 found.cuts.append(Cut(begin, end, trace_id))
             elif depth == 3 and name[3] == _ID and first == _QUOTE:
                 trace_id = _text(token[1])
-    found.whole = closed == 1 and depth == 0 and token is None and not line[last:].strip()
-    found.kind = _kind(keys, line[found.listed[0]])
+    found.whole = found.whole and not text.data[text.end :].strip()
+    found.kind = _kind(keys, listed)
     return found
 
 
-def _flat_end(line: bytes, at: int, ahead: list[int]) -> int:
-    """Where a list ends that opened before `at`, if it holds numbers alone, else 0.
+class _Text:
+    """A line as far as it was read and is still needed; `base` is where `data` is in it."""
 
-    `ahead` is where each mark is next: each byte is looked at once for each of them.
-    """
-    for k, mark in enumerate(_MARKS):
-        if ahead[k] < at:
-            place = line.find(mark, at)
-            ahead[k] = len(line) if place < 0 else place
-    close, *others = ahead
-    return close + 1 if close < min(others) else 0
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._more: bytes | None = b""
+        self.data = b""
+        self.base = self.end = self.first = 0
+        self.flat = False
+        """Whether the token is a whole list that holds numbers and words alone."""
+        self._ahead = [-1] * len(_MARKS)
+        while self._more is not None and not self.data.strip():
+            self._read_on(0)
+
+    def token(self) -> re.Match[bytes] | None:
+        """The next token, of which `first` is the first byte; None at the end of the line."""
+        while True:
+            found = _TOKEN.search(self.data, self.end)
+            if found is None:
+                if self._more is None:
+                    return None
+                self._read_on(self.end)
+                continue
+            start, end = found.span()
+            self.first = self.data[start]
+            torn = self.first == _QUOTE and end - start == 1
+            close = others = 0
+            if self.first == _LIST:
+                close, others = self._marks_after(end)
+            if self._more is not None and (
+                torn or close == others > 0 or (not close and end > len(self.data) - _MARGIN)
+            ):
+                self._read_on(start)
+                continue
+            if torn:
+                return None
+            self.flat = close < others
+            self.end = close + 1 if self.flat else end
+            return found
+
+    def _marks_after(self, at: int) -> tuple[int, int]:
+        """Where the next "]" and the next other mark are: each byte is looked at once for each."""
+        for k, mark in enumerate(_MARKS):
+            if self._ahead[k] < at:
+                place = self.data.find(mark, at)
+                self._ahead[k] = len(self.data) if place < 0 else place
+        close, *others = self._ahead
+        return close, min(others)
+
+    def _read_on(self, keep: int) -> None:
+        """Forget what is before `keep`, and read at least as much as is left."""
+        parts = [self.data[keep:]]
+        wanted = len(parts[0]) or 1
+        while wanted > 0 and (piece := next(self._pieces, None)) is not None:
+            parts.append(piece)
+            wanted -= len(piece)
+        self._more = None if wanted > 0 else b""
+        self.base, self.end, self.data = self.base + keep, 0, b"".join(parts)
+        self._ahead = [-1] * len(_MARKS)
 
 
 def _kind(keys: set[bytes], first: int) -> Kind | None:

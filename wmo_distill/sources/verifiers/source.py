@@ -1,21 +1,29 @@
 """Runs of `verifiers`: a trial is a trace, found in a line of a file of the run."""
 
-import json
+import hashlib
+import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-import orjson
-
-from wmo_distill.files import NO_STATE, Absent, FilesState, parse_json
-from wmo_distill.limits import TEXT_BYTES, refuse_beyond, refuse_large_value
+from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import Evidence
-from wmo_distill.sources.verifiers.lines import Line, Place, file_state, line_at, lines_of
+from wmo_distill.sources.verifiers import document
+from wmo_distill.sources.verifiers.document import value_around, value_at
+from wmo_distill.sources.verifiers.lines import (
+    Line,
+    Place,
+    file_state,
+    is_there,
+    lines_of,
+    pieces,
+)
 from wmo_distill.sources.verifiers.outline import Kind, Outline, outline_of
 from wmo_distill.sources.verifiers.rows import row_evidence
 from wmo_distill.sources.verifiers.trace import episode_evidence, trace_evidence, unread_evidence
@@ -41,29 +49,24 @@ class Verifiers:
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         place = found.locator
         assert isinstance(place, Place)
-        now = file_state(found.root)
-        if now == place.file:
+        if file_state(found.root) == place.file:
             return place.state
-        return NO_STATE if line_at(found.root, place) is None else place.state
+        with _opened(found) as file:
+            there = file is not None and is_there(file, place)
+        return place.state if there else NO_STATE
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         place = found.locator
         assert isinstance(place, Place)
-        refuse_beyond(place.length, TEXT_BYTES, "bytes of one line")
-        line = line_at(found.root, place)
-        if line is None:
+        with _opened(found) as file:
+            read = None if file is None else _values(file, place)
+        if read is None:
             return [unread_evidence(found)]
-        if place.cut is None:
-            value = _loads(line)
-        else:
-            (start, stop), (begin, end) = place.cut, place.listed
-            value = _loads(line[:begin] + b"[]" + line[end:])
-            trace = _loads(line[start:stop])
-            if isinstance(value, dict) and isinstance(trace, dict):
-                return [trace_evidence(found, trace, value, options)]
-            return []
+        value, trace = read
         if not isinstance(value, dict):
             return []
+        if trace is not None:
+            return [trace_evidence(found, trace, value, options)] if isinstance(trace, dict) else []
         if isinstance(value.get("traces"), list):
             return [episode_evidence(found, value)]
         if isinstance(value.get("nodes"), list):
@@ -76,11 +79,17 @@ class Verifiers:
         seen: Counter[str] = Counter()
         found: list[FoundTrial] = []
         ours = False
-        for number, line in enumerate(lines_of(path)):
-            outline = outline_of(line.data)
+        number = 0
+        for line in lines_of(path):
+            outline = outline_of(line)
+            for _ in line:  # to its end, for its digest
+                pass
+            if line.blank:
+                continue
             ours |= outline.kind is not None
             if not ours and number >= _STRANGE:
                 return []
+            number += 1
             for trial_id, place in _places(line, outline, state):
                 label = trial_id or f"line-{line.digest}"
                 seen[label] += 1
@@ -101,7 +110,7 @@ class Verifiers:
 
 def _places(line: Line, outline: Outline, state: FilesState) -> Iterator[tuple[str | None, Place]]:
     """(the id, the place) of each trial in a line; one without an id for a line not to be read."""
-    size, digest = line.size, line.digest
+    size, digest = line.length, line.digest
     at = Place(line.offset, size, digest, state, size)
     if not outline.whole or outline.kind is None:
         yield None, at
@@ -118,10 +127,34 @@ def _places(line: Line, outline: Outline, state: FilesState) -> Iterator[tuple[s
             yield cut.trace_id, replace(at, share=share, cut=cut[:2], listed=outline.listed)
 
 
-def _loads(data: bytes) -> Any | Absent:
-    """A JSON value by the one definition of readable JSON; the fast parser takes most."""
-    refuse_large_value(data)
+def _values(file: IO[bytes], place: Place) -> tuple[Any, Any] | None:
+    """(the value of a line without its traces, its own trace or None), Absent for no JSON.
+
+    None where the line is no longer there as it was found. A short one is read once.
+    """
     try:
-        return orjson.loads(data)
-    except json.JSONDecodeError:
-        return parse_json(data)
+        if place.length <= document.LONG:
+            line = b"".join(pieces(file, place.offset, place.offset + place.length))
+            if hashlib.sha256(line).hexdigest() != place.digest:
+                return None
+            file, place = io.BytesIO(line), replace(place, offset=0)
+        elif not is_there(file, place):
+            return None
+        whole = place.offset, place.offset + place.length
+        if place.cut is None:
+            return value_at(file, *whole), None
+        begin, end = (place.offset + at for at in place.listed)
+        start, stop = (place.offset + at for at in place.cut)
+        return value_around(file, whole, (begin, end)), value_at(file, start, stop)
+    except MemoryError:
+        return None
+
+
+@contextmanager
+def _opened(found: FoundTrial) -> Iterator[IO[bytes] | None]:
+    file = TrialFiles(found.root.parent).open(found.root.name)
+    if isinstance(file, Absent):
+        yield None
+        return
+    with file:
+        yield file
