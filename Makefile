@@ -137,8 +137,7 @@ audit: $(LOCK_VENV)/done
 	@$(LOCK_VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r $(LOCKED)
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(LOCK_VENV) $(TRAINERS) $(HERE)/demo
-	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(TRAINERS) $(SOURCES) $(HERE)/demo
+	rm -rf $(VENV) $(BENCH_VENV) $(REFERENCE) $(LOCK_VENV) $(TRAINERS) $(SOURCES) $(HERE)/demo
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "expected Python 3.11 or newer on PATH, found none;" \

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wmo_distill.arguments import CHECKS
 from wmo_distill.declare import COLUMNS, parse_declare
 from wmo_distill.errors import UsageError
 from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, Sampling
 from wmo_distill.sources.harbor.arguments import sampling_evidence
 from wmo_distill.trials import sampling as decided
-from wmo_distill.trials.sampling import PARAMETERS
 
 PLACES = [
     ("extra_body",),
@@ -92,7 +92,7 @@ def test_no_config_raises(value: Any, sink: Any, agent: Any) -> None:
             Issue.DECLARED_CONFLICT,
         }
         sent = json.loads(sampling.sampling or "{}", parse_constant=pytest.fail)
-        assert set(sent) <= PARAMETERS
+        assert set(sent) <= CHECKS.keys()
 
 
 @given(st.lists(st.none() | st.floats(0, 2), min_size=6, max_size=6))

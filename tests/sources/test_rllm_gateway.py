@@ -155,6 +155,17 @@ def test_a_store_that_grew_is_read_again(tmp_path: Path) -> None:
     assert build([folder], out, workers=1).read == 0
 
 
+def test_messages_are_no_sampling(tmp_path: Path) -> None:
+    """Every request repeats them, so they differ between calls."""
+    folder = _edited(RLLM / "git-version", tmp_path)
+    requests = "json_object('messages', json_array(rowid), 'headers', rowid, 'seed', rowid)"
+    _execute(folder, f"UPDATE traces SET data = json_set(data, '$.raw_request', {requests})")
+    (record,) = _read(folder)
+    assert [json.loads(span.sampling or "") for span in record.spans] == [
+        {"seed": number} for number in range(1, len(record.spans) + 1)
+    ]
+
+
 def test_a_store_in_use_is_not_written_to(tmp_path: Path) -> None:
     folder = copied(RLLM / "git-open", tmp_path / "run")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from wmo_distill.arguments import CHECKS, sampling_arguments
 from wmo_distill.credentials import (
     CUT,
     is_masked,
     json_without_credentials,
     without_credentials,
 )
-from wmo_distill.trials.arguments import CHECKS, sampling_arguments
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from wmo_distill.arguments import CHECKS
 from wmo_distill.arrays import NO_IDS, Ids
 from wmo_distill.declare import COLUMNS
 from wmo_distill.files import Absent, parse_json, plain_text
@@ -71,6 +72,11 @@ def own_sampling(arguments: Mapping[str, Any], values: Mapping[str, Sequence[Any
         if len(values.get(name, ())) > 1 and name != "policy_version"
     }
     return json_text(own) if own else None
+
+
+def of_sampling(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a request is sampling: not its messages, which every request repeats."""
+    return {n: value for n, value in request.items() if n in CHECKS or n in COLUMNS}
 
 
 def sampling_by_call(

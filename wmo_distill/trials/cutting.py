@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
+from wmo_distill.arguments import CHECKS, OF_A_CALL, sampling_arguments
 from wmo_distill.credentials import is_masked, json_without_credentials, without_credentials
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentInfo, TrialRecord
 from wmo_distill.sources.recorded import Call
 from wmo_distill.tokenjson.extras import json_text
-from wmo_distill.trials.arguments import CHECKS, OF_A_CALL, sampling_arguments
 
 _KEPT = frozenset({"spans", "issues", "episode_id", "artifact_dir"})
 """Cut call by call; codes; made of other columns; a path by which files are found again.

@@ -5,15 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from wmo_distill.arguments import sampling_arguments
 from wmo_distill.declare import COLUMNS
 from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, Sampling
 from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.sources.values import INT32, INT64, Values
 from wmo_distill.tokens import TokenSpan
-from wmo_distill.trials.arguments import CHECKS, sampling_arguments
-
-PARAMETERS = frozenset(CHECKS)
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _NUMBERS = ("temperature", "top_p")

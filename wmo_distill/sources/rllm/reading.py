@@ -9,7 +9,7 @@ from wmo_distill.files import parse_json, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completeness, SpanSource, StopReason
 from wmo_distill.sources.base import FoundTrial
-from wmo_distill.sources.captured import sampling_by_call
+from wmo_distill.sources.captured import of_sampling, sampling_by_call
 from wmo_distill.sources.evidence import (
     CallCounters,
     EndingEvidence,
@@ -78,7 +78,7 @@ class Reading:
                 seconds(trace),
                 row,
                 self._call(trace, time),
-                request if isinstance(request, dict) else {},
+                of_sampling(request) if isinstance(request, dict) else {},
             )
         )
 
