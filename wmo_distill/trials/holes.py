@@ -17,6 +17,7 @@ for, and where that is nothing of its own, nothing can be proved:
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,8 +86,12 @@ def witness_of(chats: Sequence[Segment], header: Ids) -> Witness:
     size = header.size
     if size < 2 or all(chat.extends[1:].all() for chat in chats):
         return Witness(header)
-    followed = [(chat, k, bool(chat.extends[k])) for chat in chats for k in range(1, len(chat))]
-    reached = [n for chat in chats for n in _reached(chat, size)]
+    followed = [(chat, k, extends) for chat in chats for k, extends in _followed(chat)]
+    begun = [start for chat in chats for start in starts_of(chat, size - 1)[1:]]
+    reached = [
+        size if extends else _reached(start, size)
+        for (_, _, extends), start in zip(followed, begun, strict=True)
+    ]
     starts = sorted({*reached} - {0})
     if starts and starts[0] < size:
         ends = _turn_ends(chats)
@@ -103,19 +108,27 @@ def witness_of(chats: Sequence[Segment], header: Ids) -> Witness:
     return Witness(header[:written], size - written, bool(starts))
 
 
-def _reached(chat: Segment, size: int) -> Iterator[int]:
-    """How many ids of the header before an earlier answer each prompt but the first holds as well.
+class Start(NamedTuple):
+    """A call whose prompt, but for its end, a later prompt begins with."""
+
+    call: int
+    given: int
+    """How many ids its prompt has."""
+    shared: int
+    """How many of them are at least shared."""
+
+
+def _followed(chat: Segment) -> Iterator[tuple[int, bool]]:
+    """(a call that has one before it in its chat, whether it extends that)."""
+    return enumerate(chat.extends[1:].tolist(), 1)
+
+
+def _reached(start: Start | None, size: int) -> int:
+    """How many ids of the header before an earlier answer a prompt holds as well.
 
     Of the last one of which it holds any; 0 where there is none.
     """
-    for k, start in enumerate(starts_of(chat, size - 1)[1:], 1):
-        if chat.extends[k]:
-            yield size
-        elif start is None:
-            yield 0
-        else:
-            j, shared = start
-            yield min(size, shared - (int(chat.prompt_lens[j]) - size))
+    return 0 if start is None else min(size, start.shared - (start.given - size))
 
 
 def holes(chat: Segment, witness: Witness, positions: Sequence[int]) -> int:
@@ -133,73 +146,69 @@ def holes(chat: Segment, witness: Witness, positions: Sequence[int]) -> int:
         new = chat.prompt_suffix[1 : len(chat)].flat
         if find_all(new, header).size < len(chat):
             return 0
-    starts = starts_of(chat, witness.unwritten)
-    before = [0]  # how many are missing before each call
-    for k in range(1, len(chat)):
-        missing = 0
-        if found := _added(chat, k, starts[k], witness):
+    starts = starts_of(chat, witness.unwritten, shorter=True)
+    missing = [0] * (len(chat) + 1)  # before each call, and before the end
+    followed = dict(_followed(chat))
+    for k in range(len(chat)):
+        missing[k + 1] = missing[k]
+        found = _added(chat, k, followed[k], starts[k], witness) if k in followed else None
+        if found is not None:
             j, answers = found
-            known = positions[k] - positions[j] - 1 + before[k - 1] - before[j]
-            missing = max(0, answers - 1 - known)
-        before.append(before[-1] + missing)
-    return before[-1]
+            known = positions[k] - positions[j] - 1 + missing[k] - missing[j + 1]
+            missing[k + 1] += max(0, answers - 1 - known)
+    return missing[-1]
 
 
-def _added(chat: Segment, k: int, start: "Start", witness: Witness) -> tuple[int, int] | None:
+def _added(
+    chat: Segment, k: int, extends: bool, start: Start | None, witness: Witness
+) -> tuple[int, int] | None:
     """(the call whose prompt a prompt begins with, how many headers of answers it adds to that).
 
-    None where there is no such call.
+    None where there is no such call; it is `start` where the prompt does not extend one.
     """
     header = witness.header
-    if chat.extends[k]:
+    if extends:
         # The answer before has ended.
         new = np.concatenate([header[:1], chat.suffix(k)])
         return k - 1, _answers(new, header, _parted(new, header))
     if start is None:
         return None
-    j, shared = start
-    given = int(chat.prompt_lens[j])
+    j, given, _ = start
     if j == k - 1:
-        new = np.concatenate([chat.sampled(j)[: max(0, shared - given)], chat.suffix(k)])
+        written = max(0, int(chat.prefix_len[k]) - given)
+        new = np.concatenate([chat.sampled(j)[:written], chat.suffix(k)])
     else:
         new = chat.prompt(k)[given - witness.unwritten :]
     parted = _parted(new, header)
     return j, _answers(new, header, parted) - _answers(chat.sampled(j), header, parted)
 
 
-Start = tuple[int, int] | None
-"""(an earlier call, how many ids a later prompt shares with its prompt and sampled ids)."""
+def starts_of(chat: Segment, unwritten: int, *, shorter: bool = False) -> list[Start | None]:
+    """For each call the latest one before of whose prompt all but `unwritten` ids begin its own.
 
+    With `shorter` only one of which less begins it than it is long. At least so much is shared:
+    what each prompt between shares with the one before it. A prompt that a later one does not keep
+    is never looked at again, so each is put away once:
 
-def starts_of(chat: Segment, less: int) -> list[Start]:
-    """For each call the nearest one before whose prompt its own starts with and goes on from.
-
-    The earlier prompt without its last `less` ids. As far as each prompt's share with the one
-    before tells. A prompt that a later one does not keep is never looked at again:
-
-        prompt   1 2   1 2 3   1 2 9   1 2 9 4
-        starts   -     0       0       2
+        prompt   1 2   1 2 3   1 2 9   1 2 9 4        none is unwritten
+        start    -     0       0       2
     """
     sizes, shares = chat.prompt_lens.tolist(), chat.prefix_len.tolist()
-    kept: list[tuple[int, int]] = []  # (call, what the next of these shares with it)
-    found: list[Start] = []
-    share = 0  # of this prompt with that of the last one kept
+    # Calls, each with the least that prompts shared after it, up to the next one here.
+    kept: list[tuple[int, int]] = []
+    found: list[Start | None] = []
     for k, size in enumerate(sizes):
-        share = min(share, shares[k])
-        while kept and (sizes[kept[-1][0]] - less > share or sizes[kept[-1][0]] - less == size):
-            kept.pop()
-            if kept:
-                share = min(share, kept[-1][1])
-        found.append((kept[-1][0], share) if kept else None)
-        # This one is nearer than those as long, and is kept wherever they are.
-        while kept and sizes[kept[-1][0]] >= size:
-            kept.pop()
-            if kept:
-                share = min(share, kept[-1][1])
-        if kept:
-            kept[-1] = (kept[-1][0], share)
-        kept.append((k, 0))
-        share = size + chat.sampled(k).size
+        least, start = shares[k], None
+        while kept and start is None:
+            j, between = kept.pop()
+            least = min(least, between)
+            known = sizes[j] - unwritten
+            # One that is as long ends where this one will be kept: it is not needed any more.
+            if known <= least and not (shorter and known >= size):
+                start = Start(j, sizes[j], least)
+                kept.append((j, least))
+        found.append(start)
+        kept.append((k, size))
     return found
 
 
