@@ -12,6 +12,7 @@ PACKAGE = ROOT / "wmo_distill"
 
 ORDER = (
     "errors",
+    "limits",
     "disk",
     "operation",
     "endings",
