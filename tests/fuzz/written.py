@@ -13,6 +13,7 @@ from wmo_distill.errors import DistillError
 from wmo_distill.exporters.files import EXPORT
 from wmo_distill.exporters.run import export_datums
 from wmo_distill.exporters.verify import verify_export
+from wmo_distill.options import BuildOptions
 from wmo_distill.outputs.faults import Fault
 from wmo_distill.outputs.manifest import MANIFEST, Kind
 from wmo_distill.pipeline.build import build
@@ -89,7 +90,7 @@ def _check(kind: Kind[Any], verify_it: Verify, out: Path) -> Check:
         try:
             verify_it(out)
             if kind is DATASET:
-                open_dataset(out, {}, fresh=False)
+                open_dataset(out, BuildOptions())
         except DistillError:
             pass
 
