@@ -62,13 +62,10 @@ def documents(data: bytes) -> Iterator[Any]:
 
 
 def _elements(text: str) -> Iterator[Any]:
-    """Objects that begin a text, or come after another one or in a list.
-
-    The value of a key is none: an object that is broken gives nothing of its keys.
-    """
+    """Objects that are not the value of a key: a broken object gives nothing of its keys."""
     at = text.find("{")
     while at >= 0:
-        if text[max(0, at - 40) : at].rstrip()[-1:] in ("", "[", ",", "}"):
+        if text[max(0, at - 40) : at].rstrip()[-1:] != ":":
             try:
                 value, at = _DECODER.raw_decode(text, at)
                 yield value
