@@ -26,6 +26,7 @@ ORDER = (
     "outputs",
     "tokenjson",
     "credentials",
+    "arguments",
     "records",
     "declare",
     "options",
