@@ -75,7 +75,7 @@ def _unguided(name: str, runs: int, seconds: int, findings: Path, folder: Path) 
 
     seeds, check = TARGETS[name].begin(folder)
     began = time.monotonic()
-    rng = random.Random()
+    rng = random.SystemRandom()  # a finding is kept as it is, so no seed is needed
     done = 0
     while done < runs and not (seconds and time.monotonic() - began > seconds):
         some = min(1000, runs - done)

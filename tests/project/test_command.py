@@ -178,9 +178,9 @@ def test_strict_is_3_with_issues_and_0_without(run: Run, tmp_path: Path) -> None
 def test_strict_passes_over_notes(run: Run, tmp_path: Path) -> None:
     notes = {issue.value: 1 for issue in Issue if issue.note}
     assert {*notes} == {
-        "agent_not_trainable", "earlier_attempts_failed", "history_before_first_call",
-        "hole_unprovable", "image_in_message", "logprobs_rounded", "sampling_varies",
-        "time_without_zone",
+        "agent_not_trainable", "credential_cut", "earlier_attempts_failed",
+        "history_before_first_call", "hole_unprovable", "image_in_message", "logprobs_rounded",
+        "sampling_left_out", "sampling_varies", "time_without_zone",
     }  # fmt: skip
     for issues, code in ((notes, 0), (notes | {"value_damaged": 1}, 3), ({"of_tomorrow": 1}, 3)):
         summary = Summary(tokens=Tokens(output=1), issues=issues)
