@@ -286,14 +286,3 @@ def test_a_damaged_field_gives_no_other_calls(
     for prompt, sampled, logprobs in found:
         same = [call[2] for call in want if call[:2] == (prompt, sampled)]
         assert logprobs in same or (same and logprobs is None)
-
-
-def test_of_a_line_that_is_too_long_its_start_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_bytes(b'{"a": 1}\n' + 100 * b"x" + b"\nlast")
-    monkeypatch.setattr(lines, "WINDOW", 8)
-    monkeypatch.setattr(lines, "TEXT_BYTES", 40)
-    found = [tuple(line) for line in lines.lines_of(tmp_path / "file")]
-    assert [(offset, size) for offset, _, size in found] == [(0, 8), (9, 100), (110, 4)]
-    assert len(found[1][1]) < 40

@@ -32,7 +32,7 @@ def cut_lists(
     rows: dict[str, Any] = {}
     size = 0
     while True:
-        before, found = window.until_match(key, reach)
+        before, found = window.until_match(key, reach, TEXT_BYTES)
         pieces.append(before)
         size += len(before)
         refuse_beyond(size, TEXT_BYTES, "bytes of a line outside its token lists")

@@ -97,11 +97,12 @@ class Window:
                 return None
 
     def until_match(
-        self, pattern: re.Pattern[bytes], reach: int
+        self, pattern: re.Pattern[bytes], reach: int, most: int = LIST_BYTES
     ) -> tuple[bytes, re.Match[bytes] | None]:
         """The bytes before a match, which is taken too, and the match; None if the file ends first.
 
-        `reach` is how many bytes the pattern looks at, at most.
+        `reach` is how many bytes the pattern looks at, at most. TooLarge where more than `most`
+        bytes are before it.
         """
         pieces: list[bytes] = []
         while True:
@@ -114,14 +115,14 @@ class Window:
             safe = max(self.pos, self.end - reach)
             pieces.append(self.data[self.pos : safe])
             self.pos = safe
-            refuse_long(pieces)
+            refuse_long(pieces, most)
             if not self.refill():
                 pieces.append(self.data[self.pos : self.end])
                 self.pos = self.end
                 return b"".join(pieces), None
 
 
-def refuse_long(pieces: Sequence[bytes]) -> None:
+def refuse_long(pieces: Sequence[bytes], most: int = LIST_BYTES) -> None:
     """TooLarge where the pieces of one value are, each of a window; they are counted seldom.
 
     NotText where the file was not written there, as a sparse one.
@@ -129,7 +130,7 @@ def refuse_long(pieces: Sequence[bytes]) -> None:
     if b"\0" in pieces[-1]:
         raise NotText
     if not len(pieces) % 16:
-        refuse_beyond(sum(map(len, pieces)), LIST_BYTES, "bytes of one list or extra")
+        refuse_beyond(sum(map(len, pieces)), most, "bytes of one list, extra or text")
 
 
 class Remembered:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from wmo_distill.files import Absent, parse_json, plain_text
+from wmo_distill.limits import TEXT_BYTES
 
 # A string, with the colon if it is a key; a bracket; or the beginning of a torn string.
 _TOKEN = re.compile(rb'("(?>[^"\\]*(?:\\.[^"\\]*)*)")([ \t\r]*:)?|[\[\]{}]|"', re.DOTALL)
@@ -166,8 +167,14 @@ class _Text:
         return close, min(others)
 
     def _read_on(self, keep: int) -> None:
-        """Forget what is before `keep`, and read at least as much as is left."""
+        """Forget what is before `keep`, and read at least as much as is left.
+
+        What goes on for longer than a text may be ends here, as if torn: reading refuses it.
+        """
         parts = [self.data[keep:]]
+        if len(parts[0]) > TEXT_BYTES:
+            self._more = None
+            return
         wanted = len(parts[0]) or 1
         while wanted > 0 and (piece := next(self._pieces, None)) is not None:
             parts.append(piece)
