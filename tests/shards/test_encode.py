@@ -18,7 +18,16 @@ from wmo_distill.shards.columns import IDS, TEXTS
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.digest import row_digest
 from wmo_distill.shards.encode import encode, row_values
-from wmo_distill.shards.schema import COLUMNS, REWARDS, SCHEMA, SEGMENTS, SPANS, TESTS, Group
+from wmo_distill.shards.schema import (
+    COLUMNS,
+    REWARDS,
+    SCHEMA,
+    SECRETS,
+    SEGMENTS,
+    SPANS,
+    TESTS,
+    Group,
+)
 from wmo_distill.tokens import TokenSpan
 
 from .generated import RECORDS, contents, long_chat
@@ -130,7 +139,9 @@ WRONG: list[Any] = [
 @pytest.mark.parametrize("value", WRONG, ids=repr)
 def test_no_value_crashes_a_column(value: Any) -> None:
     """Whatever the plain columns are given, the row is written, and the row after it is whole."""
-    plain = [c for c in COLUMNS if c.type not in (SPANS, SEGMENTS, REWARDS, TESTS, TEXTS, IDS)]
+    plain = [
+        c for c in COLUMNS if c.type not in (SPANS, SEGMENTS, SECRETS, REWARDS, TESTS, TEXTS, IDS)
+    ]
     own = {c.name: value for c in plain if c.group not in (Group.SAMPLING, Group.COUNTS)}
     sampling = {c.name: value for c in plain if c.group is Group.SAMPLING}
     table = encode([TrialRecord(sampled_with=Sampling(**sampling), **own), TrialRecord()])
