@@ -75,3 +75,15 @@ def test_a_directory_that_never_stays(between: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(DistillError, match="a run that changes it again and again"):
         verify(between)
     os.close(held)
+
+
+def test_a_commit_that_was_broken_off_explains_the_faults(tmp_path: Path) -> None:
+    """Nobody holds the lock: what is found has one cause, which the next run removes."""
+    staging = tmp_path / ".staging-1"
+    staging.mkdir()
+    (staging / MANIFEST).write_text("{}")
+    ledger = settled.Fault("ledger.parquet", None, "12 bytes", "13")
+    first, second = settled.settled(lambda out: [ledger])(tmp_path)
+    assert "run the same command again" in str(first)
+    assert second is ledger
+    assert settled.settled(lambda out: [])(tmp_path) == []

@@ -28,11 +28,24 @@ def settled(check: Callable[[Path], list[Fault]]) -> Callable[[Path | str], list
             before = _manifest(Path(out))
             faults = check(Path(out))
             if not faults or not _is_changing(Path(out), before):
-                return faults
+                return [*_broken_off(Path(out)), *faults] if faults else []
             time.sleep(_PAUSE)
         raise _never_settled(Path(out))
 
     return again
+
+
+def _broken_off(out: Path) -> list[Fault]:
+    """That a commit was broken off, if one was: it explains what else is found."""
+    return [
+        Fault(
+            place.name,
+            None,
+            "no unfinished commit",
+            "one that a killed run has left; run the same command again, which finishes it",
+        )
+        for place in unfinished_commits(out)[:1]
+    ]
 
 
 def _is_changing(out: Path, before: tuple[int, int] | None) -> bool:
