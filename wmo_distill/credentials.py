@@ -90,7 +90,7 @@ def json_without_credentials(text: str) -> str | None:
     strings = set(text.replace("\\\\", " ").replace('\\"', " ").split('"')[1::2])
     if (
         text.count('"token":') <= text.count('"logprob":')
-        and not any(re.fullmatch(_SECRET_NAME, string) for string in strings)
+        and not any(map(_opens, strings))
         and all(without_credentials(string) == string for string in strings)
     ):
         return text
@@ -102,7 +102,12 @@ def json_without_credentials(text: str) -> str | None:
 
 def is_secret_name(name: str) -> bool:
     """Whether the value under a name of this kind opens something: a key, a password, headers."""
-    return re.fullmatch(_SECRET_NAME, name) is not None or name == "token"
+    return _opens(name) or name == "token"
+
+
+@lru_cache(4096)
+def _opens(name: str) -> bool:
+    return re.fullmatch(_SECRET_NAME, name) is not None
 
 
 def is_masked(text: str) -> bool:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 
 from wmo_distill.errors import UsageError, shown
@@ -89,6 +88,8 @@ def _bounded_rows(parquet: pq.ParquetFile, data: bytes) -> Iterator[dict[str, An
     Texts stay in their dictionaries until their sizes are known: 20 bytes can say that each of a
     million rows holds one text of a megabyte.
     """
+    import pyarrow.compute as pc  # loading it takes as long as a small build
+
     schema, metadata = parquet.schema_arrow, parquet.metadata
     kept = [field for field in schema if field.name in REQUIRED + OPTIONAL]
     for field in kept:

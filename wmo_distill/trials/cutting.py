@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
@@ -71,7 +70,7 @@ def _cut(value: Any) -> Any:
         return without_credentials(value)
     if isinstance(value, tuple):
         return tuple(map(_cut, value))
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {_cut(name): one for name, one in value.items()}
     if isinstance(value, SegmentInfo):
         return replace(value, agent=_cut(value.agent), model=_cut(value.model))
