@@ -100,10 +100,7 @@ def chat_datums(
         account.ties += merged.ties
         last = merged.last if segment == 0 else last
         fragments += [(segment, fragment) for fragment in merged.fragments]
-    over = [
-        _over(fragment, options) or _stale(fragment, record, options, newest)
-        for _, fragment in fragments
-    ]
+    over = [_limit(record, segment, one, options, newest) for segment, one in fragments]
     limit = next((reason for reason in _LIMITS if reason in over), Drop.SILENT)
     if options.drop == "record" and any(over):
         account.drop_record(limit, sampled)
@@ -139,6 +136,17 @@ def _refused(
     if segment and all(used is False for used in chat.used):
         return Drop.SUPERSEDED
     return None if ours else Drop.SUBAGENT
+
+
+def _limit(
+    record: TrialRecord, segment: int, fragment: Fragment, options: DatumOptions, newest: int | None
+) -> Drop | None:
+    """Which limit a fragment is over; without a token to train it is over that of prompts alone."""
+    reason = _over(fragment, options) or _stale(fragment, record, options, newest)
+    if reason in (None, Drop.OVERFLOW):
+        return reason
+    datum = _datum(record, (segment, 0), fragment, False, options, Account())
+    return None if datum is None else reason
 
 
 def _stale(

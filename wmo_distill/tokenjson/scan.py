@@ -35,6 +35,7 @@ from wmo_distill.tokenjson.rows import (
     UNREAD_IDS,
     UNREAD_LOGPROBS,
     IdRow,
+    whole_row,
 )
 from wmo_distill.tokenjson.skeleton import HARBOR_NAMES, CutList, ListNames, Row, Skeleton
 from wmo_distill.tokenjson.window import WINDOW, Block, Remembered, Window
@@ -158,10 +159,20 @@ class Scanner:
         if byte != 91:
             return CutList(key, True, [self._row(key)])
         window.pos += 1
-        rows = [self._row(key)]
+        rows = [self._first_row(key)]
         while self._next_row():
             rows.append(self._row(key))
         return CutList(key, False, rows)
+
+    def _first_row(self, key: str) -> Row:
+        """One that shares with no row of the list before: chains do not grow from chat to chat."""
+        row = self._row(key)
+        if row is not self.last_prompt or self.last_prompt.before is None:
+            return row
+        ids = whole_row(self.last_prompt)
+        assert ids is not None
+        self.last_prompt = IdRow(0, ids)
+        return self.last_prompt
 
     def _next_row(self) -> bool:
         """Take what is between two rows; False at the end of the list."""
