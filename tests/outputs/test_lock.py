@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +17,7 @@ from wmo_distill.errors import UsageError
 from wmo_distill.exporters.files import EXPORT, ExportManifest
 from wmo_distill.files import Absent
 from wmo_distill.outputs import parts
-from wmo_distill.outputs.lock import writer_lock
+from wmo_distill.outputs.lock import is_locked, writer_lock
 from wmo_distill.outputs.parts import check_out, writing
 
 
@@ -54,6 +55,25 @@ def before_call(patch: pytest.MonkeyPatch, module: Any, name: str, act: Callable
         return real(*args, **more)
 
     patch.setattr(module, name, call)
+
+
+def test_a_writer_outlasts_a_look_at_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks whether a run writes holds the lock for an instant."""
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    with ExitStack() as look:
+        look.enter_context(writer_lock(tmp_path))
+        with pytest.raises(UsageError, match="found one at work"), writer_lock(tmp_path):
+            pass
+        assert len(pauses) == 4
+        assert sum(pauses) < 0.3
+        before_call(monkeypatch, time, "sleep", look.close)
+        with writer_lock(tmp_path):
+            assert is_locked(tmp_path)
+        assert len(pauses) == 5
+    assert not is_locked(tmp_path)
 
 
 def test_a_run_that_came_second_does_not_remove_the_directory_of_the_first(

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,11 +11,14 @@ from pathlib import Path
 from wmo_distill.errors import UsageError
 
 LOCK_FILE = ".lock"
+_TRIES = 5
+_PAUSE = 0.06
+"""Seconds between tries: `is_locked` holds the lock for an instant, a run for longer."""
 
 
 @contextmanager
 def writer_lock(out: Path) -> Iterator[None]:
-    """Hold the lock of a directory, made if need be; UsageError at once where another run holds it.
+    """Hold the lock of a directory, made if need be; UsageError where another run holds it.
 
     A directory that was made in vain is removed again, before the lock is given back: removed
     later, it could be one that another run has locked in the meantime.
@@ -22,7 +26,7 @@ def writer_lock(out: Path) -> Iterator[None]:
     while True:
         made = _made(out)
         try:
-            held = _locked(out)
+            held = _locked_soon(out)
         except FileNotFoundError:  # who made it has removed it
             continue
         try:
@@ -62,6 +66,14 @@ def is_locked(out: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def _locked_soon(out: Path) -> int:
+    for _ in range(_TRIES - 1):
+        with suppress(UsageError):
+            return _locked(out)
+        time.sleep(_PAUSE)
+    return _locked(out)
 
 
 def _locked(out: Path) -> int:
