@@ -8,11 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.fuzz.written import Verify, outputs
+from tests.torture.attack import Try, times
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.errors import DistillError
 from wmo_distill.exporters.run import export_datums
@@ -20,7 +21,14 @@ from wmo_distill.exporters.verify import verify_export
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.shards.scan import scan
 
-Read = Callable[[Path], Any]
+FLIPS = 3000
+
+
+def attack(effort: float, place: Path) -> Iterator[Try]:
+    """A try for each flip, and one for each kind of thing that must not be."""
+    counts = flips(place, times(FLIPS, effort))
+    yield from [Try("flips")] * counts["flips"]
+    yield from (Try("flips", f"{fault}: {counts[fault]} times") for fault in problems(counts))
 
 
 def flips(folder: Path, number: int, seed: int = 0) -> Counter[str]:
