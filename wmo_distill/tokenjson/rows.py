@@ -1,7 +1,7 @@
 """Recorded lists of numbers, read without trusting them."""
 
 import math
-from array import array
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -53,14 +53,18 @@ def id_row(value: Any) -> IdRow:
     """A list of ids by itself, sharing nothing with another; a row that was read stays."""
     if value is None:
         return MISSING_IDS
-    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
+    if not isinstance(value, list):
         return value if isinstance(value, IdRow) else DAMAGED_IDS
+    if not value:
+        return IdRow(0, NO_IDS)
     try:
-        ids = np.frombuffer(array("i", value), np.int32)
-    except OverflowError:
+        ids = np.frombuffer(struct.pack(f"{len(value)}i", *value), np.int32)
+    except struct.error:
         return DAMAGED_IDS
-    sound = not value or np.minimum.reduce(ids) >= 0
-    return IdRow(0, frozen(ids)) if sound else DAMAGED_IDS
+    # It takes true for 1, and nothing else that is no integer of 32 bits.
+    small = [value[place] for place in np.flatnonzero(ids < 2)]
+    sound = all(type(x) is int and x >= 0 for x in small)
+    return IdRow(0, ids) if sound else DAMAGED_IDS
 
 
 def logprob_row(value: Any) -> LogprobRow:
