@@ -29,6 +29,7 @@ from wmo_distill import build, build_datum_shards, export_datums, verify
 from wmo_distill.datums.experts import call_experts
 from wmo_distill.issues import Issue
 from wmo_distill.records import TrialRecord
+from wmo_distill.shards.manifest import read_manifest
 
 RLLM = BANK / "rllm-gateway"
 STORE = "gateway_traces.db"
@@ -150,7 +151,10 @@ def test_a_store_that_grew_is_read_again(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert build([folder], out, workers=1).calls == 5
     (folder / STORE).write_bytes(whole)
-    assert build([folder], out, workers=1).calls == 8
+    grown = build([folder], out, workers=1)
+    assert (grown.calls, grown.read) == (8, 1)
+    build([folder], tmp_path / "again", workers=1)
+    assert read_manifest(out).dataset_hash == read_manifest(tmp_path / "again").dataset_hash
     assert verify(out) == []
     assert build([folder], out, workers=1).read == 0
 

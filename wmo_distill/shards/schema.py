@@ -225,7 +225,12 @@ LEDGER_COLUMNS = (
     column("trial_id?", TEXT, "as in its rows"),
     column("trial_name?", TEXT, "as in its rows"),
     column("bytes", INT64, "size of the files that a build may read for it", unit="bytes"),
-    column("mtime_ns", INT64, "newest time of these files, as nanoseconds since 1970"),
+    column(
+        "mtime_ns",
+        INT64,
+        "newest time of these files, as nanoseconds since 1970; where files hold several "
+        "episodes, a digest of this one's records",
+    ),
     column("outcome", TEXT, "`written` or `skipped`"),
     column("reasons", TEXTS, "why it was skipped, or what happened to it"),
     column("records", INT32, "its rows"),

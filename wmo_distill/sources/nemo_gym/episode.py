@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wmo_distill.files import TrialFiles, plain_text
+from wmo_distill.files import NO_STATE, FilesState, TrialFiles, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completeness, SpanSource
 from wmo_distill.sources.base import FoundTrial
@@ -18,6 +18,7 @@ from wmo_distill.sources.evidence import (
     Identity,
     SamplingEvidence,
 )
+from wmo_distill.sources.growth import NO_MARK, Mark
 from wmo_distill.sources.nemo_gym.capture import Capture, read_capture
 from wmo_distill.sources.nemo_gym.rollout import Rollout, read_rollout
 from wmo_distill.sources.recorded import Call
@@ -41,6 +42,10 @@ class Place:
     row: str | None = None
     start: int = 0
     size: int = 0
+    mark: Mark = NO_MARK
+    """Of the row."""
+    whole: FilesState = NO_STATE
+    """Of the file of rows, from before it was looked into."""
     capture: str | None = None
     """The common start of its files' names."""
 

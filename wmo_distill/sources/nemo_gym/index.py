@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wmo_distill.disk import RegularFile
-from wmo_distill.files import Absent, TrialFiles
+from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 from wmo_distill.limits import TEXT_BYTES
+from wmo_distill.sources.growth import NO_MARK, Mark, mark_of
 
 END_BYTES = 1 << 16
 _SIGN = re.compile(rb'"(responses_create_params|_ng_(task|rollout)_index|_ng_rollout_id)"\s*:')
@@ -31,6 +32,9 @@ class RowPlace:
     rollout: str | None
     """The rollout id; None where none can be made out."""
     failed: bool = False
+    mark: Mark = NO_MARK
+    whole: FilesState = NO_STATE
+    """Of the file, from before it was looked into."""
 
 
 def is_rollouts_file(files: TrialFiles, name: str) -> bool:
@@ -46,6 +50,7 @@ def rows_of(files: TrialFiles, name: str) -> tuple[RowPlace, ...]:
 
     A line that is being written, or broke off, is one that cannot be read, until it is whole.
     """
+    whole = files.state_of((name,))
     opened = files.open(name)
     if isinstance(opened, Absent):
         return ()
@@ -56,7 +61,8 @@ def rows_of(files: TrialFiles, name: str) -> tuple[RowPlace, ...]:
         rollout = _rollout_of(line) if outcome else None
         is_rows |= rollout is not None or (outcome and _SIGN.search(line) is not None)
         failed = _FAILURE.search(line) is not None
-        places.append(RowPlace(name, number, start, len(line), rollout, failed))
+        mark = mark_of(line)
+        places.append(RowPlace(name, number, start, len(line), rollout, failed, mark, whole))
     return tuple(places) if is_rows else ()
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wmo_distill.files import FilesState, TrialFiles, path_text
+from wmo_distill.files import NO_STATE, FilesState, TrialFiles, path_text
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import Folder, FoundTrial, Here
 from wmo_distill.sources.evidence import Evidence
+from wmo_distill.sources.growth import NO_MARK, mark_of, state_of
 from wmo_distill.sources.nemo_gym.episode import Place, read_episode
-from wmo_distill.sources.nemo_gym.index import RowPlace
+from wmo_distill.sources.nemo_gym.index import RowPlace, read_part
 from wmo_distill.sources.nemo_gym.joining import CAPTURE_FILES, Directory, Runs
 
 _FAILURES = re.compile(r"_failures$")
@@ -39,7 +40,15 @@ class NemoGym:
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         place = found.locator
         assert isinstance(place, Place)
-        return TrialFiles(place.base).state_of(_files(place))
+        files = TrialFiles(place.base)
+        captured = (f"{place.capture}{suffix}" for suffix in CAPTURE_FILES if place.capture)
+        capture = files.state_of(captured)
+        if place.row is None or (whole := files.state_of((place.row,))) == NO_STATE:
+            return capture
+        mark = place.mark
+        if whole != place.whole:
+            mark = mark_of(read_part(files, place.row, place.start, place.size) or b"")
+        return state_of([mark, ("", capture.bytes)], capture)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         assert isinstance(found.locator, Place)
@@ -98,16 +107,11 @@ class NemoGym:
                 row=None if row is None else _below(base, place.path / row.file),
                 start=0 if row is None else row.start,
                 size=0 if row is None else row.size,
+                mark=NO_MARK if row is None else row.mark,
+                whole=NO_STATE if row is None else row.whole,
                 capture=None if capture is None else _below(base, capture.path / rollout),
             ),
         )
-
-
-def _files(place: Place) -> Iterator[str]:
-    if place.row is not None:
-        yield place.row
-    if place.capture is not None:
-        yield from (place.capture + suffix for suffix in CAPTURE_FILES)
 
 
 def _below(base: Path, path: Path) -> str:

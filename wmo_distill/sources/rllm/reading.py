@@ -17,6 +17,7 @@ from wmo_distill.sources.evidence import (
     Identity,
     Times,
 )
+from wmo_distill.sources.growth import NO_RECORDS, Own
 from wmo_distill.sources.recorded import Call, CallStatus
 from wmo_distill.sources.values import Values, at, group_id, moment
 from wmo_distill.tokenjson.extras import json_text
@@ -36,7 +37,7 @@ class Session:
     rows: tuple[int, ...] = ()
     lost: int = 0
     """Traces that the session names and that are not there."""
-    of_rows: int = 1
+    own: Own = NO_RECORDS
     task: str | None = None
     attempt: int | None = None
     """Of a session `task:attempt`, where every session of the store is named so."""

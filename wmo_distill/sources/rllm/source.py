@@ -21,6 +21,7 @@ from wmo_distill.sources.captured import Roots, name_in_path, parsed
 from wmo_distill.sources.evidence import (
     Evidence,
 )
+from wmo_distill.sources.growth import Own, mark_of, state_of
 from wmo_distill.sources.rllm.reading import Reading, Session, seconds
 from wmo_distill.sources.sqlite import (
     Unreadable,
@@ -55,7 +56,9 @@ class RllmGateway:
     def _in_store(self, folder: Folder, files: TrialFiles, name: str) -> list[FoundTrial]:
         if not may_hold(files, name, "trace_sessions"):
             return []
+        whole = database_state(files, name)
         with suppress(Unreadable):
+            sessions = from_database(files, name, _sessions)
             return [
                 FoundTrial(
                     source=self.kind,
@@ -63,20 +66,23 @@ class RllmGateway:
                     path=(path := f"{folder.below(name)}#{session_name}"),
                     trial_id=path,
                     trial_name=session_name,
-                    locator=session,
+                    locator=replace(session, own=Own(state, (whole,))),
                 )
-                for session_name, session in from_database(files, name, _sessions).items()
+                for session_name, (session, state) in sessions.items()
             ]
         return []
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
-        """The size is the session's share of the store, the time that of the whole store."""
+        """That of the session's own traces."""
         session = _session(found)
-        files = TrialFiles(found.root.parent)
-        whole = database_state(files, found.root.name)
-        if whole == NO_STATE:
+        files, name = TrialFiles(found.root.parent), found.root.name
+
+        def look() -> FilesState:
+            with suppress(Unreadable):
+                return from_database(files, name, lambda connection: _state(connection, session))
             return NO_STATE
-        return whole._replace(bytes=whole.bytes * len(session.rows) // session.of_rows)
+
+        return session.own.now((database_state(files, name),), look)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         """One episode."""
@@ -101,7 +107,14 @@ def _session(found: FoundTrial) -> Session:
     return found.locator
 
 
-def _sessions(connection: sqlite3.Connection) -> dict[str, Session]:
+def _state(connection: sqlite3.Connection, session: Session) -> FilesState:
+    """By the traces that are there now; calls of one time are in the order of their rows."""
+    traces = (row_of(connection, _TRACE, row) or () for row in sorted(session.rows))
+    named = session.name, session.run, session.lost, session.task, session.attempt
+    return state_of((mark_of(*trace) for trace in traces), *named)
+
+
+def _sessions(connection: sqlite3.Connection) -> dict[str, tuple[Session, FilesState]]:
     """The sessions by their name in a path; none in a database of another program."""
     if not has_tables(connection, _TABLES):
         return {}
@@ -118,19 +131,18 @@ def _sessions(connection: sqlite3.Connection) -> dict[str, Session]:
         else:
             of_session.append(row)
     loose = [row for (row,) in connection.execute(_WITHOUT)]
-    total = sum(map(len, rows.values())) + len(loose) or 1
     tasks = {name: _OF_A_TASK.fullmatch(name) for name, _ in rows}
     named = all(tasks.values())
     found: dict[str, Session] = {}
     for (name, run), of_session in rows.items():
-        session = Session(name, run, tuple(of_session), lost[name, run], total)
+        session = Session(name, run, tuple(of_session), lost[name, run])
         task = tasks[name]
         if named and task is not None:
             session = replace(session, task=task[1], attempt=int(task[2]))
         found[name_in_path(*name.split(":")) + (f"@{name_in_path(run)}" if run else "")] = session
     for start, of_root in _chats(connection, loose).items():
-        found[f"unattributed~{start}"] = Session(None, "", tuple(of_root), 0, total)
-    return found
+        found[f"unattributed~{start}"] = Session(rows=tuple(of_root))
+    return {name: (session, _state(connection, session)) for name, session in found.items()}
 
 
 def _text(value: object) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.limits import TEXT_BYTES
 from wmo_distill.sources.captured import parsed
+from wmo_distill.sources.growth import Mark, mark_of
 from wmo_distill.sources.sqlite import Unreadable, from_database, row_of
 from wmo_distill.sources.tinker.places import (
     COORDINATES,
@@ -33,6 +34,10 @@ TABLES = {
     "annotations": {"cursor", "kind", "payload"},
 }
 
+_NAMES = sorted(TABLES["wire_rows"])
+_WIRE_ROW = f"SELECT {', '.join(_NAMES)} FROM wire_rows WHERE cursor = ?"
+_ANNOTATION = "SELECT payload FROM annotations WHERE cursor = ?"
+
 
 class Capture(Protocol):
     """Records of calls, by place."""
@@ -43,6 +48,10 @@ class Capture(Protocol):
 
     def record(self, place: Place) -> Record | None:
         """One record as a JSON line holds it; None if it is damaged."""
+        ...
+
+    def mark(self, place: Place) -> Mark:
+        """Of the record that is there now."""
         ...
 
 
@@ -81,10 +90,16 @@ class Lines:
             yield place, head_of(value)
 
     def record(self, place: Place) -> Record | None:
+        value = parsed(self._line(place))
+        return value if isinstance(value, dict) else None
+
+    def mark(self, place: Place) -> Mark:
+        return mark_of(self._line(place))
+
+    def _line(self, place: Place) -> bytes:
         assert isinstance(place, Line)
         self._file.seek(place.start)
-        value = parsed(self._file.read(place.size))
-        return value if isinstance(value, dict) else None
+        return self._file.read(place.size)
 
 
 class Store:
@@ -108,19 +123,21 @@ class Store:
         assert isinstance(place, int)
         return self._annotation(-place) if place < 0 else self._wire(place)
 
+    def mark(self, place: Place) -> Mark:
+        assert isinstance(place, int)
+        query = _ANNOTATION if place < 0 else _WIRE_ROW
+        return mark_of(*(row_of(self._connection, query, abs(place)) or ()))
+
     def _annotation(self, cursor: int) -> Record | None:
-        query = "SELECT payload FROM annotations WHERE cursor = ?"
-        row = row_of(self._connection, query, cursor)
+        row = row_of(self._connection, _ANNOTATION, cursor)
         value = parsed(row[0]) if row and isinstance(row[0], bytes) else None
         return value if isinstance(value, dict) else None
 
     def _wire(self, cursor: int) -> Record | None:
-        names = sorted(TABLES["wire_rows"])
-        query = f"SELECT {', '.join(names)} FROM wire_rows WHERE cursor = ?"
-        found = row_of(self._connection, query, cursor)
+        found = row_of(self._connection, _WIRE_ROW, cursor)
         if found is None:
             return None
-        row = _texts(zip(names, found, strict=True))
+        row = _texts(zip(_NAMES, found, strict=True))
         lists = {name: _list(row[name]) for name in _LISTS}
         metadata = _metadata(row)
         return {

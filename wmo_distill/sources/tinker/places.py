@@ -1,12 +1,13 @@
 """Where the calls of one rollout are in a capture: the locators, and the names of rollouts."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wmo_distill.files import parse_json
+from wmo_distill.files import NO_STATE, FilesState, parse_json
 from wmo_distill.sources.captured import name_in_path
+from wmo_distill.sources.growth import NO_MARK, NO_RECORDS, Mark, Own, state_of
 
 COORDINATES = (
     "run_id",
@@ -40,6 +41,9 @@ class Summary:
 
     file: str
     line: Line
+    mark: Mark = NO_MARK
+    whole: FilesState = NO_STATE
+    """Of the file, from before it was looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,8 @@ class Rollout:
     """How many levels the run's directory is above the file."""
     coordinates: tuple[object, ...] = NONE
     places: tuple[Place, ...] = ()
-    of_rows: int = 0
-    """How many rows the store holds; 0 for JSON lines."""
+    is_store: bool = False
+    """Whether the file is a store, and not JSON lines."""
     sample: int | None = None
     """The one alternative of each prompt that is this rollout's."""
     alone: bool = False
@@ -61,6 +65,7 @@ class Rollout:
     unreadable: int = 0
     """Records that are damaged, and cannot be attributed to another rollout."""
     summary: Summary | None = None
+    own: Own = NO_RECORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,13 @@ class Head:
     @property
     def coordinates(self) -> tuple[object, ...]:
         return coordinates_of(self.scope)
+
+
+def rollout_state(rollout: Rollout, marks: Iterable[Mark]) -> FilesState:
+    """By its records and its summary."""
+    summary = () if rollout.summary is None else (rollout.summary.mark,)
+    named = rollout.coordinates, rollout.sample, rollout.alone, rollout.unreadable
+    return state_of((*marks, *summary), len(summary), *named)
 
 
 def coordinates_of(scope: Mapping[str, Any]) -> tuple[object, ...]:

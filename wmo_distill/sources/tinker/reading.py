@@ -113,7 +113,7 @@ def _identity(found: FoundTrial, rollout: Rollout, read: _Read) -> Identity:
     group = [file, found.trial_name] if rollout.alone else [file, *parts[:5], parts[6]]
     model = next(iter(read.models), None)
     # A store may hold several runs.
-    job = parts[0] if rollout.of_rows else None
+    job = parts[0] if rollout.is_store else None
     folder = found.root.parents[rollout.up - 1]
     return Identity(
         trial_id=found.trial_id,

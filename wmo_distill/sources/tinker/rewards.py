@@ -10,10 +10,12 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles, parse_json
 from wmo_distill.limits import TEXT_BYTES
+from wmo_distill.sources.growth import mark_of
 from wmo_distill.sources.tinker.places import Line, Summary, graded_key, parsed_head
 
 _FOLDER = re.compile(r"iteration_\d+")
@@ -32,27 +34,36 @@ def summaries_in(files: TrialFiles) -> dict[tuple[str, ...], Summary]:
 
 
 def _in_file(files: TrialFiles, name: str) -> Iterator[tuple[tuple[str, ...], Summary]]:
+    start, whole = 0, files.state_of((name,))
     opened = files.open(name)
     if isinstance(opened, Absent):
         return
-    start = 0
     with io.BufferedReader(opened, 1 << 20) as lines:
         while line := lines.readline(TEXT_BYTES):
             value = parsed_head(line)
             if value is not None and line.endswith(b"\n"):
-                yield graded_key(value), Summary(name, Line(start, len(line)))
+                yield graded_key(value), Summary(name, Line(start, len(line)), mark_of(line), whole)
             start += len(line)
 
 
 def read_summary(files: TrialFiles, summary: Summary) -> Mapping[str, Any]:
     """One summary; empty where it can no longer be read."""
+    value = parse_json(_line(files, summary))
+    return value if isinstance(value, dict) else {}
+
+
+def marked_now(files: TrialFiles, summary: Summary) -> Summary:
+    """The summary with the mark of what is there now."""
+    return replace(summary, mark=mark_of(_line(files, summary)))
+
+
+def _line(files: TrialFiles, summary: Summary) -> bytes:
     opened = files.open(summary.file)
     if isinstance(opened, Absent):
-        return {}
+        return b""
     with opened:
         opened.seek(summary.line.start)
-        value = parse_json(opened.read(summary.line.size))
-    return value if isinstance(value, dict) else {}
+        return opened.read(summary.line.size)
 
 
 def rewards_of(summary: Mapping[str, Any]) -> dict[str, object]:

@@ -1,10 +1,10 @@
 """tinker-cookbook's `capture/`: every call of the sampling client, as JSON lines or in a store."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from wmo_distill.errors import ReadFault
@@ -12,6 +12,7 @@ from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import Evidence
+from wmo_distill.sources.growth import Mark, Own
 from wmo_distill.sources.sqlite import (
     Unreadable,
     database_state,
@@ -21,9 +22,9 @@ from wmo_distill.sources.sqlite import (
 )
 from wmo_distill.sources.tinker.capture import TABLES, Capture, from_capture, own_record
 from wmo_distill.sources.tinker.finding import rollouts_in
-from wmo_distill.sources.tinker.places import Line, Rollout
+from wmo_distill.sources.tinker.places import Rollout, rollout_state
 from wmo_distill.sources.tinker.reading import evidence_of
-from wmo_distill.sources.tinker.rewards import read_summary, summaries_in
+from wmo_distill.sources.tinker.rewards import marked_now, read_summary, summaries_in
 
 _FOLDER = "capture"
 _LINES = "sample.jsonl"
@@ -58,22 +59,24 @@ class TinkerCapture:
         return Here(tuple(found), faults=faults)
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
-        """The size is that of the rollout's own records, the time that of the whole files."""
+        """That of the rollout's own records and summary."""
         rollout = _rollout(found)
-        files = _files(found, rollout)
-        states = [
-            database_state(files, name)
-            for name in (rollout.file, rollout.summary.file if rollout.summary else "")
-            if name
-        ]
-        if not states or states[0] == NO_STATE:
+        files, summary = _files(found, rollout), rollout.summary
+        states = [database_state(files, rollout.file)]
+        states += [files.state_of((summary.file,))] if summary else []
+
+        def look() -> FilesState:
+            graded = replace(rollout, summary=summary and marked_now(files, summary))
+            with suppress(Unreadable):
+                return from_capture(
+                    files,
+                    rollout.file,
+                    lambda capture: rollout_state(graded, map(capture.mark, rollout.places)),
+                    is_store=rollout.is_store,
+                )
             return NO_STATE
-        own = sum(place.size for place in rollout.places if isinstance(place, Line))
-        if rollout.of_rows:
-            own = states[0].bytes * len(rollout.places) // rollout.of_rows
-        if rollout.summary is not None and len(states) > 1 and states[1] != NO_STATE:
-            own += rollout.summary.line.size
-        return FilesState(own, max(state.mtime_ns for state in states))
+
+        return rollout.own.now(tuple(states), look)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         """One episode."""
@@ -86,7 +89,7 @@ class TinkerCapture:
             return evidence_of(found, rollout, records, summary, extra=options.extra)
 
         try:
-            return [from_capture(files, rollout.file, read, is_store=bool(rollout.of_rows))]
+            return [from_capture(files, rollout.file, read, is_store=rollout.is_store)]
         except Unreadable:
             gone = [None] * len(rollout.places)
             return [evidence_of(found, rollout, gone, summary, extra=options.extra)]
@@ -108,13 +111,18 @@ class TinkerCapture:
         up = name.count("/") + 1 + (folder.path.name == _FOLDER and "/" not in name)
         within = up > name.count("/") + 1
         is_store = not name.endswith(_LINES)
+        whole = database_state(files, name)
         summaries = {} if within else summaries_in(files)
 
         def read(capture: Capture) -> dict[str, Rollout]:
-            return rollouts_in(capture, Rollout(name, up), summaries)
+            blank = Rollout(name, up, is_store=is_store)
+            mark = cache(capture.mark)  # a record may be of several rollouts
+            return {
+                rollout_name: replace(one, own=_own(whole, one, map(mark, one.places)))
+                for rollout_name, one in rollouts_in(capture, blank, summaries).items()
+            }
 
         rollouts = from_capture(files, name, read, is_store=is_store)
-        rows = sum(len(one.places) for one in rollouts.values()) or 1
         return [
             FoundTrial(
                 source=self.kind,
@@ -122,10 +130,15 @@ class TinkerCapture:
                 path=(path := f"{folder.below(name)}#{rollout_name}"),
                 trial_id=path,
                 trial_name=rollout_name,
-                locator=replace(rollout, of_rows=rows) if is_store else rollout,
+                locator=rollout,
             )
             for rollout_name, rollout in rollouts.items()
         ]
+
+
+def _own(whole: FilesState, rollout: Rollout, marks: Iterable[Mark]) -> Own:
+    files = (whole, *([rollout.summary.whole] if rollout.summary else []))
+    return Own(rollout_state(rollout, marks), files)
 
 
 def _rollout(found: FoundTrial) -> Rollout:

@@ -1,0 +1,55 @@
+"""Files that hold several episodes: the state of each is a digest of its own records.
+
+    calls.db   a a b           found: the state of a is a digest of its two records
+    calls.db   a a b b c       the file is another one: a is as it was, b and c are to be read
+
+So a file that only grew costs what it grew by, and a record that was altered in its place is read
+again, whatever its size.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from wmo_distill.files import NO_STATE, FilesState
+
+Mark = tuple[str, int]
+"""A digest of a record, and its size in bytes."""
+
+NO_MARK: Mark = ("", 0)
+
+
+def mark_of(*values: object) -> Mark:
+    """Of a record by its values; bytes count for its size."""
+    digest, size = hashlib.sha256(), 0
+    for value in values:
+        data = value if isinstance(value, bytes) else repr(value).encode()
+        size += len(data) if data is value else 0
+        digest.update(b"%d %d " % (data is value, len(data)))
+        digest.update(data)
+    return digest.hexdigest(), size
+
+
+def state_of(marks: Iterable[Mark], *others: object) -> FilesState:
+    """Of an episode by its records and what else its rows depend on; the digest is its time."""
+    known = list(marks)
+    digest, _ = mark_of(others, known)
+    return FilesState(sum(size for _, size in known), int(digest[:15], 16))
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The state of an episode when it was found."""
+
+    state: FilesState = NO_STATE
+    files: tuple[FilesState, ...] = (NO_STATE,)
+    """Of the whole files that its records are in, from before they were looked into."""
+
+    def now(self, files: tuple[FilesState, ...], look: Callable[[], FilesState]) -> FilesState:
+        """Its state where its files are in these; `look` looks at its records again."""
+        if files[0] == NO_STATE:
+            return NO_STATE
+        return self.state if files == self.files else look()
+
+
+NO_RECORDS = Own()
