@@ -72,8 +72,7 @@ def outline_of(pieces: Iterable[bytes]) -> Outline:
     opener = [0] * (_DEEP + 1)  # and its first byte
     trace_id: str | None = None
     listed = 0  # the first byte of the value of `traces`
-    while token := text.token():
-        begin, first, end = text.base + token.start(), text.first, text.base + text.end
+    for begin, end, first, flat, token in text.tokens():
         if first == _QUOTE:
             if token[2]:
                 if depth <= _DEEP:
@@ -81,7 +80,7 @@ def outline_of(pieces: Iterable[bytes]) -> Outline:
                 if depth == 1:
                     keys.add(token[1])
                 continue
-        elif not text.flat:
+        elif not flat:
             if first in b"[{":
                 depth += 1
                 if depth <= _DEEP:
@@ -124,47 +123,40 @@ class _Text:
         self._pieces = pieces
         self._more: bytes | None = b""
         self.data = b""
-        self.base = self.end = self.first = 0
-        self.flat = False
-        """Whether the token is a whole list that holds numbers and words alone."""
-        self._ahead = [-1] * len(_MARKS)
+        self.base = 0
+        self.end = 0
+        """Of the last token, once there is none left."""
         while self._more is not None and not self.data.strip():
             self._read_on(0)
 
-    def token(self) -> re.Match[bytes] | None:
-        """The next token, of which `first` is the first byte; None at the end of the line."""
-        while True:
-            found = _TOKEN.search(self.data, self.end)
-            if found is None:
-                if self._more is None:
-                    return None
-                self._read_on(self.end)
-                continue
-            start, end = found.span()
-            self.first = self.data[start]
-            torn = self.first == _QUOTE and end - start == 1
-            close = others = 0
-            if self.first == _LIST:
-                close, others = self._marks_after(end)
-            if self._more is not None and (
-                torn or close == others > 0 or (not close and end > len(self.data) - _MARGIN)
-            ):
-                self._read_on(start)
-                continue
-            if torn:
-                return None
-            self.flat = close < others
-            self.end = close + 1 if self.flat else end
-            return found
+    def tokens(self) -> Iterator[tuple[int, int, int, bool, re.Match[bytes]]]:
+        """(where it begins and ends in the line, first byte, `flat`, match) of each token.
 
-    def _marks_after(self, at: int) -> tuple[int, int]:
-        """Where the next "]" and the next other mark are: each byte is looked at once for each."""
-        for k, mark in enumerate(_MARKS):
-            if self._ahead[k] < at:
-                place = self.data.find(mark, at)
-                self._ahead[k] = len(self.data) if place < 0 else place
-        close, *others = self._ahead
-        return close, min(others)
+        `flat`: it is a whole list that holds numbers and words alone.
+        """
+        while True:
+            data, base, is_last = self.data, self.base, self._more is None
+            sure = len(data) if is_last else len(data) - _MARGIN
+            ahead = [-1] * len(_MARKS)
+            end = 0
+            while found := _TOKEN.search(data, end):
+                start, stop = found.span()
+                first = data[start]
+                flat = False
+                if first == _LIST:
+                    close, other = _marks_after(data, stop, ahead)
+                    if close == other and not is_last:  # what ends it is still to come
+                        break
+                    if flat := close < other:
+                        stop = close + 1
+                elif stop > sure or (first == _QUOTE and stop - start == 1):
+                    break
+                end = stop
+                yield base + start, base + stop, first, flat, found
+            if is_last:
+                self.end = end
+                return
+            self._read_on(end if found is None else start)
 
     def _read_on(self, keep: int) -> None:
         """Forget what is before `keep`, and read at least as much as is left.
@@ -172,16 +164,25 @@ class _Text:
         What goes on for longer than a text may be ends here, as if torn: reading refuses it.
         """
         parts = [self.data[keep:]]
-        if len(parts[0]) > TEXT_BYTES:
-            self._more = None
-            return
         wanted = len(parts[0]) or 1
-        while wanted > 0 and (piece := next(self._pieces, None)) is not None:
+        while 0 < wanted <= TEXT_BYTES and (piece := next(self._pieces, None)) is not None:
             parts.append(piece)
             wanted -= len(piece)
         self._more = None if wanted > 0 else b""
-        self.base, self.end, self.data = self.base + keep, 0, b"".join(parts)
-        self._ahead = [-1] * len(_MARKS)
+        self.base, self.data = self.base + keep, b"".join(parts)
+
+
+def _marks_after(data: bytes, at: int, ahead: list[int]) -> tuple[int, int]:
+    """Where the next "]" and the next other mark are; `ahead` is where each was last found.
+
+    So each byte is looked at once for each mark.
+    """
+    for k, mark in enumerate(_MARKS):
+        if ahead[k] < at:
+            place = data.find(mark, at)
+            ahead[k] = len(data) if place < 0 else place
+    close, *others = ahead
+    return close, min(others)
 
 
 def _kind(keys: set[bytes], first: int) -> Kind | None:
