@@ -10,7 +10,6 @@ import json
 import os
 import re
 import stat
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,14 +86,6 @@ class TrialFiles:
     def state_of(self, names: Iterable[str]) -> FilesState:
         """Of the files of these names."""
         return sum_of(state for name in names if (state := self.stat(name)) is not None)
-
-    def state_of_pieces(self, pieces: Iterable[tuple[str, int]]) -> FilesState:
-        """Of pieces of files, each with its size: their sum, and the newest time of the files."""
-        sizes: Counter[str] = Counter()
-        for name, size in pieces:
-            sizes[name] += size
-        times = {name: s.st_mtime_ns for name in sizes if (s := self.stat(name)) is not None}
-        return FilesState(sum(map(sizes.__getitem__, times)), max(times.values(), default=0))
 
     def read(self, relative: str, most: int = -1) -> bytes | Absent:
         """The whole file, or its first `most` bytes; TooLarge for a file that is no document.

@@ -150,7 +150,7 @@ def test_events_of_several_attempts_as_lines_that_grow(tmp_path: Path) -> None:
     assert [r.trial_id for r in records[:2]] == ["group/ro-0", "group/ro-0.1"]
     assert [len(r.spans) for r in records[:2]] == [2, 0]
     file.write_text("".join(f"{line}\n" for line in lines))
-    assert build([source], tmp_path / "out", workers=1).read == 2
+    assert build([source], tmp_path / "out", workers=1).read == 1
     records = bank.built([source], tmp_path / "out")
     assert sorted((r.trial_id, len(r.spans), r.reward) for r in records) == [
         ("group/ro-0", 2, 1.0), ("group/ro-0.1", 2, 0.0), ("group/ro-2", 1, None),

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -164,3 +165,39 @@ def test_rows_of_gym(tmp_path: Path) -> None:
     file.write_bytes(b"".join([json.dumps(rows[0]).encode() + b"\n", *lines[1:]]))
     assert build([folder], out, workers=1).read == 1
     as_built_anew(folder, out, tmp_path / "last")
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".json"])
+@pytest.mark.parametrize("recorder", ["agentlightning", "openenv"])
+def test_objects_of_a_file(tmp_path: Path, recorder: str, ending: str) -> None:
+    """As lines, and as a list that is written anew."""
+    (folder := tmp_path / "run").mkdir()
+    objects = events() if recorder == "agentlightning" else results()
+
+    def write(values: list[Any]) -> None:
+        text = json.dumps(values) if ending == ".json" else "\n".join(map(json.dumps, values))
+        (folder / f"all{ending}").write_text(text)
+
+    out = tmp_path / "out"
+    write(objects[:-1])
+    before = build([folder], out, workers=1)
+    write(objects)
+    grown = build([folder], out, workers=1)
+    assert (grown.read, grown.found) == (1, before.found + 1)
+    as_built_anew(folder, out, tmp_path / "again")
+    write([{**objects[0], "note": 1}, *objects[1:]])
+    assert build([folder], out, workers=1).read == 1
+    as_built_anew(folder, out, tmp_path / "last")
+
+
+def events() -> list[Any]:
+    """Those of two rollouts and one event of a third."""
+    names = [f"agentlightning-events/group/ro-{k}.events.json" for k in range(3)]
+    first, second, third = (json.loads((BANK / name).read_text()) for name in names)
+    return [*first, *second, third[0]]
+
+
+def results() -> list[Any]:
+    """Three times a result, as those of three sessions."""
+    (result, *_) = json.loads((BANK / "openenv-capture/results/results.json").read_text())
+    return [{**result, "session_id": f"s{k}", "trial_name": f"t{k}"} for k in range(3)]

@@ -8,15 +8,17 @@ again, whatever its size.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from wmo_distill.files import NO_STATE, FilesState
+from wmo_distill.disk import RegularFile
+from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 
 Mark = tuple[str, int]
 """A digest of a record, and its size in bytes."""
 
 NO_MARK: Mark = ("", 0)
+_PIECE = 1 << 20
 
 
 def mark_of(*values: object) -> Mark:
@@ -53,3 +55,49 @@ class Own:
 
 
 NO_RECORDS = Own()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A record that is part of a file."""
+
+    name: str
+    start: int
+    end: int
+    mark: Mark
+    whole: FilesState
+    """Of the file, from before it was looked into."""
+
+    def mark_now(self, files: TrialFiles) -> Mark:
+        """Of what is there now."""
+        (mark,) = marks_of(files, self.name, [(self.start, self.end)])
+        return mark
+
+
+def marks_of(files: TrialFiles, name: str, places: Sequence[tuple[int, int]]) -> list[Mark]:
+    """Of parts of a file, each read in pieces."""
+    opened = files.open(name)
+    if isinstance(opened, Absent):
+        return [NO_MARK] * len(places)
+    with opened:
+        return [_mark_between(opened, start, end) for start, end in places]
+
+
+def _mark_between(opened: RegularFile, start: int, end: int) -> Mark:
+    digest, left = hashlib.sha256(), end - start
+    opened.seek(start)
+    while left and (piece := opened.read(min(left, _PIECE))):
+        digest.update(piece)
+        left -= len(piece)
+    return digest.hexdigest(), end - start - left
+
+
+def state_of_sections(
+    files: TrialFiles, sections: Sequence[Section], *others: object
+) -> FilesState:
+    """Of an episode now; a record is looked at again where its file is another."""
+    now = {name: files.state_of((name,)) for name in {section.name for section in sections}}
+    if set(now.values()) <= {NO_STATE}:
+        return NO_STATE
+    marks = (s.mark if now[s.name] == s.whole else s.mark_now(files) for s in sections)
+    return state_of(marks, *others)

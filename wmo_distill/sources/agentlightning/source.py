@@ -6,7 +6,7 @@ times.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from wmo_distill.sources.evidence import (
     Identity,
     Times,
 )
+from wmo_distill.sources.growth import Section, marks_of, state_of_sections
 from wmo_distill.sources.values import Values, group_id, moment, object_in
 from wmo_distill.tokenjson.outline import Element, outline, read_between
 
@@ -47,23 +48,14 @@ _FAILURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One object of a file."""
-
-    name: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class Attempt:
     """Where one attempt's events are, and its rollout: the locator."""
 
     job: str
     rollout: str
     attempt: str
-    events: tuple[Place, ...] = ()
-    about: Place | None = None
+    events: tuple[Section, ...] = ()
+    about: Section | None = None
 
 
 class AgentLightning:
@@ -73,18 +65,17 @@ class AgentLightning:
 
     def find(self, folder: Folder) -> Here:
         files = TrialFiles(folder.path)
-        events: dict[tuple[str, str, str], list[Place]] = {}
-        rollouts: dict[str, Place] = {}
+        events: dict[tuple[str, str, str], list[Section]] = {}
+        rollouts: dict[str, Section] = {}
         names = sorted(n for n in folder.files if n.endswith((".json", ".jsonl")))
         elements, faults = in_each(names, partial(_elements, files))
         if faults:  # a file that cannot be read may hold events or the rollout of any attempt
             return Here(faults=faults)
-        for name, element in elements:
-            place = Place(name, element.start, element.end)
+        for place, element in elements:
             if element.texts.keys() >= _EVENT:
                 rollout = element.text("rollout_id") or ""
                 attempt = element.text("attempt_id") or ""
-                events.setdefault((rollout, attempt, name), []).append(place)
+                events.setdefault((rollout, attempt, place.name), []).append(place)
             elif (named := _rollout_id(element)) is not None:
                 rollouts.setdefault(named, place)
         keys = [*events, *((rollout, "", "") for rollout in rollouts)]
@@ -97,9 +88,11 @@ class AgentLightning:
         return Here(tuple(found)) if found else NOTHING
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
-        """The size of its events and its rollout, the time of the files that they are in."""
-        pieces = [(place.name, place.end - place.start) for place in _places(_attempt(found))]
-        return TrialFiles(found.root).state_of_pieces(pieces)
+        """That of its events and its rollout."""
+        attempt = _attempt(found)
+        places = [*attempt.events, *([attempt.about] if attempt.about else [])]
+        named = attempt.job, attempt.rollout, attempt.attempt, len(attempt.events)
+        return state_of_sections(TrialFiles(found.root), places, *named)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         attempt = _attempt(found)
@@ -136,15 +129,15 @@ class AgentLightning:
         self,
         folder: Folder,
         key: tuple[str, str, str],
-        events: tuple[Place, ...],
-        about: Place | None,
+        events: tuple[Section, ...],
+        about: Section | None,
     ) -> FoundTrial:
         rollout, attempt, name = key
         plain = all(map(_PLAIN.fullmatch, filter(None, (rollout, attempt)))) and bool(rollout)
         own = rollout if attempt in ("", _FIRST) else f"{rollout}.{attempt}"
         file = path_text(name or (about.name if about else ""))
-        first = (events[0] if events else about) or Place("", 0, 0)
-        inside = own if plain else str(first.start)
+        first = events[0] if events else about
+        inside = own if plain else str(first.start if first else 0)
         unique = own if _MINTED.fullmatch(rollout) else folder.below(own)
         return FoundTrial(
             source=self.kind,
@@ -156,12 +149,18 @@ class AgentLightning:
         )
 
 
-def _elements(files: TrialFiles, name: str) -> list[tuple[str, Element]]:
+def _elements(files: TrialFiles, name: str) -> list[tuple[Section, Element]]:
     """The objects of a file of ours by its name; none of another's, not read to its end."""
+    state = files.state_of((name,))
     head = outline(files, name, _HEAD)
     if not head or not (head[0].texts.keys() >= _EVENT or _rollout_id(head[0]) is not None):
         return []
-    return [(name, element) for element in outline(files, name)]
+    elements = outline(files, name)
+    marks = marks_of(files, name, [(element.start, element.end) for element in elements])
+    return [
+        (Section(name, element.start, element.end, mark, state), element)
+        for element, mark in zip(elements, marks, strict=True)
+    ]
 
 
 def _rollout_id(element: Element) -> str | None:
@@ -174,13 +173,7 @@ def _attempt(found: FoundTrial) -> Attempt:
     return found.locator if isinstance(found.locator, Attempt) else Attempt("", "", "")
 
 
-def _places(attempt: Attempt) -> Iterator[Place]:
-    yield from attempt.events
-    if attempt.about is not None:
-        yield attempt.about
-
-
-def _value(files: TrialFiles, place: Place) -> Mapping[str, Any] | None:
+def _value(files: TrialFiles, place: Section) -> Mapping[str, Any] | None:
     data = read_between(files, place.name, place.start, place.end)
     value = files.parse(data) if isinstance(data, bytes) else None
     return value if isinstance(value, dict) else None

@@ -7,6 +7,7 @@ from functools import partial
 
 from wmo_distill.files import TrialFiles
 from wmo_distill.sources.base import Folder, in_each
+from wmo_distill.sources.growth import Section, marks_of
 from wmo_distill.tokenjson.outline import Element, outline, read_between
 
 _HEAD = 65536
@@ -27,13 +28,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Section):
     """One object of a file that speaks of a session."""
 
     kind: Kind
-    name: str
-    start: int
-    end: int
     session: str | None
     """As recorded; None where none is, or the object is cut off before it."""
     label: str | None = None
@@ -70,18 +68,20 @@ def value_of(files: TrialFiles, piece: Piece) -> dict[str, object] | None:
 
 
 def _pieces(files: TrialFiles, name: str) -> Iterator[Piece]:
+    state = files.state_of((name,))
     head = outline(files, name, _HEAD)
     if not head or _kind(head[0]) is None:
         return
     whole = head if head[0].whole and len(head) == 1 else outline(files, name)
-    for element in whole:
+    marks = marks_of(files, name, [(element.start, element.end) for element in whole])
+    for element, mark in zip(whole, marks, strict=True):
         kind = _kind(element)
         if kind is None:
             continue
         inner = "result." if kind is Kind.RUN else ""
         label = element.text("id" if kind is Kind.RUN else "trial_name")
         session = element.text(f"{inner}session_id")
-        yield Piece(kind, name, element.start, element.end, session, label)
+        yield Piece(name, element.start, element.end, mark, state, kind, session, label)
 
 
 def _kind(element: Element) -> Kind | None:

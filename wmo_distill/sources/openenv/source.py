@@ -10,6 +10,7 @@ from wmo_distill.files import FilesState, TrialFiles, path_text
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here
 from wmo_distill.sources.evidence import Evidence
+from wmo_distill.sources.growth import state_of_sections
 from wmo_distill.sources.openenv.files import Kind, Piece, pieces_in
 from wmo_distill.sources.openenv.reading import read_session
 
@@ -46,9 +47,9 @@ class OpenEnv:
         return Here(tuple(unique)) if unique else NOTHING
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
-        """The size of the session's pieces, the time of the files that they are in."""
-        pieces = [(piece.name, piece.end - piece.start) for piece in _pieces_of(found).pieces]
-        return TrialFiles(found.root).state_of_pieces(pieces)
+        """That of the session's pieces."""
+        pieces = _pieces_of(found).pieces
+        return state_of_sections(TrialFiles(found.root), pieces, [piece.kind for piece in pieces])
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         located = _pieces_of(found)
