@@ -97,7 +97,7 @@ class Window:
                 return None
 
     def until_match(
-        self, pattern: re.Pattern[bytes], reach: int, most: int = LIST_BYTES
+        self, pattern: re.Pattern[bytes], reach: int, most: int | None = None
     ) -> tuple[bytes, re.Match[bytes] | None]:
         """The bytes before a match, which is taken too, and the match; None if the file ends first.
 
@@ -122,7 +122,7 @@ class Window:
                 return b"".join(pieces), None
 
 
-def refuse_long(pieces: Sequence[bytes], most: int = LIST_BYTES) -> None:
+def refuse_long(pieces: Sequence[bytes], most: int | None = None) -> None:
     """TooLarge where the pieces of one value are, each of a window; they are counted seldom.
 
     NotText where the file was not written there, as a sparse one.
@@ -130,7 +130,7 @@ def refuse_long(pieces: Sequence[bytes], most: int = LIST_BYTES) -> None:
     if b"\0" in pieces[-1]:
         raise NotText
     if not len(pieces) % 16:
-        refuse_beyond(sum(map(len, pieces)), most, "bytes of one list, extra or text")
+        refuse_beyond(sum(map(len, pieces)), most or LIST_BYTES, "bytes of one list, extra or text")
 
 
 class Remembered:
