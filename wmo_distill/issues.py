@@ -178,7 +178,7 @@ class Issue(StrEnum):
     SAMPLING_CONFLICT = ("sampling_conflict",
         "the trial's config and its trajectory record different sampling: the config's was kept")
     SAMPLING_VARIES = ("sampling_varies",
-        "a sampling argument differs between the calls of a sink: left null", False, True)
+        "a sampling argument differs between the calls of an episode: left null", False, True)
 
     SAMPLING_LEFT_OUT = ("sampling_left_out",
         "a sampling argument, or a member of one, that is in no list of names and types was left "

@@ -16,7 +16,7 @@ from wmo_distill.trials.cutting import cut_record
 from wmo_distill.trials.ending import reference_stop_reason, stop_reason
 from wmo_distill.trials.grade import grade, trial_reward, trial_reward_valid
 from wmo_distill.trials.placing import placed_spans
-from wmo_distill.trials.sampling import sampling_of, with_call_versions
+from wmo_distill.trials.sampling import sampling_of
 
 
 def trial_records(
@@ -53,8 +53,7 @@ def missing_trial(name: str, cell: ScoreCell) -> ReadTrial:
 def _record(kind: str, evidence: Evidence, options: BuildOptions) -> tuple[TrialRecord, int]:
     """(the record of one episode, the calls found)."""
     spans = placed_spans(evidence, salvage=options.salvage, extra=options.extra)
-    sampled_with, sampling_issues = sampling_of(evidence.sampling, options.declare)
-    sampled_with, version_issues = with_call_versions(sampled_with, spans.spans)
+    sampled_with, sampling_issues = sampling_of(evidence.sampling, options.declare, spans.spans)
     ending_of, cap_issues = _capped(evidence.ending, options)
     ending_of = replace(ending_of, recorded_turns=spans.main_calls)
     account = account_of(evidence, spans)
@@ -81,7 +80,6 @@ def _record(kind: str, evidence: Evidence, options: BuildOptions) -> tuple[Trial
         *ending.issues,
         *graded.issues,
         *sampling_issues,
-        *version_issues,
         *cap_issues,
         *evidence.issues,
         *values.issues,

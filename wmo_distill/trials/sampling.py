@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from wmo_distill.arguments import sampling_arguments
@@ -27,15 +26,16 @@ _SERVER_MODES = {
 
 
 def sampling_of(
-    evidence: SamplingEvidence, declared: Mapping[str, Any]
+    evidence: SamplingEvidence, declared: Mapping[str, Any], spans: Sequence[TokenSpan] = ()
 ) -> tuple[Sampling, list[Issue]]:
     """How an episode was sampled, as the first record with a sound value says, else as declared.
 
     The records in order: the distinct values of its calls; what the configuration sends; what the
-    agent reports. A damaged value is an issue and says nothing. A value that varies between calls
-    is recorded, so None stays None: `{"top_k": [20, 40]}` gives top_k None with SAMPLING_VARIES,
-    and DECLARED_CONFLICT if top_k is declared. `declared` is of `parse_declare`;
-    `Sampling.declared` names the values that were taken from it.
+    agent reports. `spans` record versions of their own, which count with these. A damaged value is
+    an issue and says nothing. A value that varies between calls is recorded, so None stays None:
+    `{"top_k": [20, 40]}` gives top_k None with SAMPLING_VARIES, and DECLARED_CONFLICT if top_k is
+    declared. `declared` is of `parse_declare`; `Sampling.declared` names the values that were
+    taken from it.
     """
     asked, ran = evidence.asked, evidence.ran
     sent = {**ran, **asked}
@@ -57,10 +57,22 @@ def sampling_of(
                 versions = tuple(sound)
         elif records[0]:
             sent.setdefault(name, records[0][0])
+    called, whole = _call_versions(spans)
+    if called and "policy_version" not in varying:
+        versions = tuple(dict.fromkeys((*called, *versions)))
+        if len(versions) > 1:
+            varying.add("policy_version")
+            issues.append(Issue.SAMPLING_VARIES)
+            typed["policy_version"] = None
+        elif whole:
+            typed["policy_version"] = versions[0]
     issues += _conflicts(evidence.built, ran)
     used: list[str] = []
     for name, value in declared.items():
-        if name in varying or typed[name] not in (None, value):
+        # Where some calls alone record the one version, the row has none.
+        recorded = versions if name == "policy_version" else ()
+        differs = typed[name] not in (None, value) or recorded not in ((), (value,))
+        if name in varying or differs:
             issues.append(Issue.DECLARED_CONFLICT)
         elif typed[name] is None:
             typed[name] = value
@@ -85,29 +97,11 @@ def sampling_of(
     )
 
 
-def with_call_versions(
-    sampled: Sampling, spans: Sequence[TokenSpan]
-) -> tuple[Sampling, list[Issue]]:
-    """The same with the versions that the calls themselves record.
-
-    One version of all sampled calls is the row's; several leave it None with SAMPLING_VARIES.
-    """
+def _call_versions(spans: Sequence[TokenSpan]) -> tuple[tuple[str, ...], bool]:
+    """(the versions that calls with sampled ids record, in order; whether all of them do)."""
     sampling = [span for span in spans if span.sampled.size]
-    found = dict.fromkeys(v for span in sampling for v, _ in span.versions or ())
-    if not found:
-        return sampled, []
-    versions = tuple(dict.fromkeys((*found, *sampled.policy_versions)))
-    if len(versions) > 1:
-        known = len(sampled.policy_versions) > 1
-        issues = [] if known else [Issue.SAMPLING_VARIES]
-        order = sampled.policy_versions if known else versions
-        return replace(sampled, policy_version=None, policy_versions=order), issues
-    whole = all(span.versions for span in sampling)
-    return replace(
-        sampled,
-        policy_version=versions[0] if whole else sampled.policy_version,
-        policy_versions=versions,
-    ), []
+    found = dict.fromkeys(version for span in sampling for version, _ in span.versions or ())
+    return tuple(found), all(span.versions for span in sampling)
 
 
 def _recorded(name: str, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
