@@ -32,7 +32,9 @@ class Found:
     def covers(self, path: str) -> bool:
         """Whether a trial's path is under one of the PATHs, where everything could be seen."""
         return any(map(path_below, [path] * len(self.paths), self.paths)) and not any(
-            path_below(path, unlisted) for unlisted in self.unlisted
+            # a trial that is several files of a directory is the directory, # and its name
+            path_below(path, unlisted) or path.startswith(f"{unlisted}#")
+            for unlisted in self.unlisted
         )
 
 

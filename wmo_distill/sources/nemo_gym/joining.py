@@ -21,7 +21,6 @@ from wmo_distill.errors import ReadFault
 from wmo_distill.files import TrialFiles, path_text
 from wmo_distill.sources.base import Folder, in_each, listed
 from wmo_distill.sources.nemo_gym.index import RowPlace, is_rollouts_file, rows_of
-from wmo_distill.sources.places import path_below
 
 CAPTURE_FILES = (".tokens.jsonl", ".tokens.intents", ".tokens.incomplete", ".tokens.state.json")
 _ROLLOUT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -43,6 +42,8 @@ class Directory:
     """The row that a capture of this id is of; None where several files have one."""
     faults: tuple[str, ...] = ()
     """What of files that may be Gym's could not be read."""
+    is_listed: bool = True
+    """Whether its names could be read: captures are known by these alone."""
 
     @property
     def holds_any(self) -> bool:
@@ -93,6 +94,8 @@ class Runs:
     _known: dict[str, Directory] = field(default_factory=dict)
     _above: dict[str, tuple[Directory, ...]] = field(default_factory=dict)
     _captures: dict[str, dict[str, Directory | None]] = field(default_factory=dict)
+    _doubts: dict[tuple[str, str | Path | None], tuple[str, ...]] = field(default_factory=dict)
+    _any_faults: bool = False
 
     def visit(self, folder: Folder) -> Directory:
         """A directory of the search; all that is above it below a PATH was visited before."""
@@ -101,14 +104,66 @@ class Runs:
         if found is None:
             found = directory_of(folder)
             if found.holds_any or found.faults:
-                self._known[folder.relative] = found
+                self._know(folder.relative, found)
         return found
 
-    def faults_near(self, place: Directory) -> tuple[str, ...]:
-        """What could not be read where captures or rows of this directory may be."""
-        above = str(PurePosixPath(place.relative).parent.parent)
-        near = (known for path, known in self._known.items() if path_below(path, above))
-        return tuple(fault for known in near for fault in known.faults)
+    def _know(self, relative: str, found: Directory) -> None:
+        self._known[relative] = found
+        self._any_faults |= bool(found.faults)
+
+    def row_doubts(self, place: Directory, rollout: str | None) -> tuple[str, ...]:
+        """What could not be read where a nearer capture of a row may be, or a nearer row of it."""
+        capture = None if rollout is None else self.capture(place, rollout)
+        if not self._any_faults:  # of all that was looked into for the capture
+            return place.faults
+        key = place.relative, rollout if capture is None else capture.path
+        if key not in self._doubts:
+            self._doubts[key] = tuple(self._row_doubts(place, rollout, capture))
+        return self._doubts[key]
+
+    def _row_doubts(
+        self, place: Directory, rollout: str | None, capture: Directory | None
+    ) -> Iterator[str]:
+        yield from place.faults
+        for number, level in enumerate(self._levels(place)):
+            if number == 2 and (parent := self._parent(place)) is not None:
+                yield from self._counterpart_doubts(parent)
+            for near in level:
+                yield from () if near.is_listed else near.faults
+                # Of two that are equally near, one may be of a nearer row.
+                if near is capture or (capture is None and rollout in near.captures):
+                    yield from self._doubts_below(place, near)
+            if capture in level:
+                break
+
+    def capture_doubts(self, place: Directory, rollout: str) -> tuple[str, ...]:
+        """What could not be read where the row of a capture may be, or a nearer capture of it."""
+        owner = self.owner(place, rollout)
+        own = () if owner is None else self.row_doubts(owner, rollout)
+        return (*self._doubts_below(owner, place), *own)
+
+    def _doubts_below(self, owner: Directory | None, place: Directory) -> Iterator[str]:
+        """What could not be read on the way from a capture up to its row, or to where it may be."""
+        way = self.above(place)
+        nearer = way if owner is None or owner not in way else way[: way.index(owner)]
+        for near in nearer:
+            yield from near.faults
+        if len(nearer) > 1:
+            yield from self._counterpart_doubts(nearer[1])
+
+    def _counterpart_doubts(self, parent: Directory) -> tuple[str, ...]:
+        """What could not be read of directories next to each other, where that may join two.
+
+        A file that cannot be read may hold rows, never a capture: next to a run that has both, or
+        where nobody has captures, it changes nothing.
+        """
+        near = self._below(parent) if len(parent.folders) <= _MOST_SIBLINGS else []
+        captures = [one for one in near if one.captures]
+        closed = [one for one in near if not one.is_listed]
+        if len(captures) > 1 or (captures and captures[0].rows):
+            return ()
+        may_join = near if captures else closed
+        return tuple(fault for one in may_join for fault in one.faults)
 
     def owner(self, place: Directory, rollout: str) -> Directory | None:
         """The directory whose row a capture belongs to."""
@@ -198,6 +253,6 @@ class Runs:
                 folder = listed(path, relative)
                 found = Directory(path, relative) if folder is None else directory_of(folder)
             except ReadFault as fault:
-                found = Directory(path, relative, faults=(str(fault),))
-            self._known[relative] = found
+                found = Directory(path, relative, faults=(str(fault),), is_listed=False)
+            self._know(relative, found)
         return found

@@ -16,6 +16,8 @@ from wmo_distill.sources.nemo_gym.index import RowPlace, read_part
 from wmo_distill.sources.nemo_gym.joining import CAPTURE_FILES, Directory, Runs
 
 _FAILURES = re.compile(r"_failures$")
+Doubtful = tuple[FoundTrial, tuple[str, ...]]
+"""A trial, and what could not be read that may be of it."""
 
 
 @dataclass(slots=True)
@@ -32,10 +34,12 @@ class NemoGym:
         place = self._runs.visit(folder)
         if not place.holds_any:
             return Here(faults=place.faults)
-        trials = [*self._rows(place), *self._captures(place)]
-        faults = self._runs.faults_near(place)
-        # What cannot be read may belong to any rollout here: a row, a capture, or another's row.
-        return Here(() if faults else tuple(trials), faults=faults)
+        sure, faults = [], dict.fromkeys(place.faults)
+        for trial, doubts in [*self._rows(place), *self._captures(place)]:
+            # What cannot be read may be its row or its capture, or another's that is nearer.
+            faults |= dict.fromkeys(doubts)
+            sure += [] if doubts else [trial]
+        return Here(tuple(sure), faults=tuple(faults))
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         place = found.locator
@@ -54,7 +58,7 @@ class NemoGym:
         assert isinstance(found.locator, Place)
         return [read_episode(found, found.locator, extra=options.extra)]
 
-    def _rows(self, place: Directory) -> Iterator[FoundTrial]:
+    def _rows(self, place: Directory) -> Iterator[Doubtful]:
         """A trial for each line of the rollouts files, with the capture that belongs to it."""
         seen: set[str] = set()
         for row in place.rows:
@@ -67,15 +71,17 @@ class NemoGym:
             # Gym's ids hold no "@".
             path = f"{path}@{row.number}" if path in seen else path
             seen.add(path)
-            yield self._found(place, path, name, row, capture)
+            doubts = self._runs.row_doubts(place, rollout)
+            yield self._found(place, path, name, row, capture), doubts
 
-    def _captures(self, place: Directory) -> Iterator[FoundTrial]:
-        """A trial for each capture that belongs to no row."""
+    def _captures(self, place: Directory) -> Iterator[Doubtful]:
+        """A trial for each capture that belongs to no row, or may belong to none."""
         for rollout in sorted(place.captures):
+            doubts = self._runs.capture_doubts(place, rollout)
             owner = self._runs.owner(place, rollout)
-            if owner is None or self._runs.capture(owner, rollout) is not place:
+            if doubts or owner is None or self._runs.capture(owner, rollout) is not place:
                 path = f"{place.relative}#{rollout}"
-                yield self._found(place, path, rollout, None, place)
+                yield self._found(place, path, rollout, None, place), doubts
 
     def _found(
         self,
