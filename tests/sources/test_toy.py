@@ -182,3 +182,17 @@ def test_a_source_sees_the_directories_before_the_one_it_is_loaded_for(
     write(tmp_path / "runs/a/b.toy.jsonl", [1.0])
     assert len(discover([tmp_path / "runs"]).trials) == 2
     assert sorted(seen) == ["runs", "runs/a", "runs/z", "runs/z/job"]
+
+
+def test_any_name_of_a_group_will_do(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It becomes an id; without a name each trial is a group of its own."""
+    groups = {}
+    for name in ("t", "u", "", "0123456789abcdef"):
+        monkeypatch.setattr(f"{__name__}.group_id", lambda _, name=name: name)
+        out = toys / f"out-{name}"
+        build([toys / "runs"], out, workers=1)
+        assert verify(out) == []
+        groups[name] = [r.group_id for r in iter_records(out)]
+    assert groups["0123456789abcdef"] == ["0123456789abcdef"] * 3
+    assert len({*groups["t"], *groups["u"]}) == 2
+    assert len(set(groups[""])) == 3

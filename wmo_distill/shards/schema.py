@@ -114,7 +114,8 @@ COLUMNS = (
         column("task_checksum?", TEXT, "of the task's files"),
         column("source?", TEXT, "the data set that the task is from"),
         column("job?", TEXT, "the job directory's name; for `harbor serve` the job's id"),
-        column("attempt?", INT32, "a cell's; else null here and filled by `scan`"),
+        column("attempt?", INT32,
+            "a cell's, or the format's own number; else null here and filled by `scan`"),
         column("group_id", TEXT,
             "what names the rollouts to compare: the id of the job (one id also after a resume "
             "into another directory), source, task and its checksum, agent, model and arguments, "
@@ -161,7 +162,8 @@ COLUMNS = (
         column("passed?", BOOL, "`reward == 1.0`, or what `--pass-at` says"),
         column("reward_valid?", BOOL,
             "whether the grade counts; null only where no result can be read"),
-        column("infra_failed", BOOL, "the result holds no rewards: never run, or never graded"),
+        column("infra_failed", BOOL,
+            "no rewards are recorded: never run, never graded, or the format records none"),
         column("tests?", TESTS, "from `ctrf.json`; null where no report gave a verdict"),
         column("note", TEXT, "one line on the grade"),
     ),

@@ -36,6 +36,8 @@ class Identity:
     job: str | None = None
     attempt: int | None = None
     group_id: str = ""
+    """Names the rollouts to compare: of `values.group_id`, or any text, of which an id is made.
+    An empty one leaves the trial in a group of its own."""
     group_expected: int | None = None
     regrade_of: str | None = None
     agent_name: str | None = None

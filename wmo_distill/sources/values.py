@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -14,6 +15,7 @@ from wmo_distill.issues import Issue
 
 INT32 = 2**31
 INT64 = 2**63
+_GROUP = re.compile("[0-9a-f]{16}")
 _EPOCH = (10**9, 10**11)
 """Seconds from 2001 to 5138."""
 
@@ -142,3 +144,8 @@ def group_id(parts: list[Any]) -> str:
     except RecursionError:  # arguments nested too deeply to be written name no group
         text = json.dumps(parts[:-1], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def group_of(kind: str, named: str, path: str) -> str:
+    """A source's name of a group as an id; an id stays, a trial without one is its own group."""
+    return named if _GROUP.fullmatch(named) else group_id([kind, named or path])

@@ -9,7 +9,7 @@ from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import ReadTrial, ScoreCell, SegmentInfo, TrialRecord
 from wmo_distill.sources.evidence import EndingEvidence, Evidence, Identity, Times
-from wmo_distill.sources.values import Values, group_id
+from wmo_distill.sources.values import Values, group_id, group_of
 from wmo_distill.trials.cells import apply_cells
 from wmo_distill.trials.completeness import account_of
 from wmo_distill.trials.cutting import cut_record
@@ -69,6 +69,7 @@ def _record(kind: str, evidence: Evidence, options: BuildOptions) -> tuple[Trial
     columns: dict[str, Any] = {
         **_columns(identity),
         **_columns(evidence.times),
+        "group_id": group_of(kind, identity.group_id, identity.artifact_dir),
         "reference_stop_reason": values.text(reference_stop_reason(ending_of)),
         "exception_type": values.text(None if raised is None else raised.type),
         "n_episodes": values.integer(ending_of.n_episodes),
