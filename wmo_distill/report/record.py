@@ -37,7 +37,7 @@ def render_record(record: TrialRecord) -> str:
             _number(r.reward),
             {True: "passed", False: "not passed", None: None}[r.passed],
             {True: "valid", False: "not valid", None: None}[r.reward_valid],
-            "infrastructure failed" if r.infra_failed else None,
+            "never graded" if r.infra_failed else None,
         )),
         ("rewards", ", ".join(f"{name} {value:g}" for name, value in r.rewards.items())),
         ("tests", "" if r.tests is None else (

@@ -18,7 +18,7 @@ def render_rollout_stats(stats: RolloutStats, *, most: int = 20) -> str:
                 ("trials", stats.trials),
                 ("records (episodes)", stats.records),
                 ("measured (graded and valid)", stats.measured),
-                ("infrastructure failures", stats.infra_failed),
+                ("never run, or never graded", stats.infra_failed),
                 ("superseded regrades passed over", stats.superseded),
             ],
         ),
@@ -78,7 +78,7 @@ def _rates(stats: RolloutStats) -> list[Row]:
         "solve rate (of measured)": stats.solve_rate,
         "raw solve rate (of all)": stats.raw_solve_rate,
         "graded solve rate (mean of test scores)": stats.graded_solve_rate,
-        "infrastructure failures": stats.infra_failed_rate,
+        "never run, or never graded": stats.infra_failed_rate,
         "scaffold loss": stats.scaffold_loss_rate,
         "scaffold loss, reference's rule": stats.reference_scaffold_loss_rate,
     }
