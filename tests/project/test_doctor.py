@@ -41,6 +41,34 @@ def test_all_of_a_few_small_trials_are_read() -> None:
     assert choose([10] * SAMPLE_TRIALS) == list(range(SAMPLE_TRIALS))
 
 
+def test_each_format_is_in_the_sample() -> None:
+    formats = ["a"] * 200 + ["b"] + ["a"] * 200
+    sizes = [1] * 200 + [SAMPLE_BYTES + 1] + [2] * 200
+    chosen = choose(sizes, formats)
+    assert 200 in chosen
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) <= SAMPLE_TRIALS + 1
+
+
+def test_sinks_are_read_as_a_build_would(tmp_path: Path) -> None:
+    """Trials without a config, whose tokens a recorder wrote."""
+    case = ROOT / "fixtures" / "faults" / "declare-over-varying"
+    for trial in ("t__vv", "t__ww"):
+        put = tmp_path / "jobs" / trial / "agent" / "wmo-run.json"
+        put.parent.mkdir(parents=True)
+        put.write_text('{"stop_reason": "submitted"}')
+    run = CliRunner().invoke(app, ["doctor", str(tmp_path / "jobs")])
+    assert "  token ids: 2 of 2 trials read" in run.stdout
+    assert run.stdout.rstrip().endswith("-o shards [--sinks DIR]")
+    sinks = str(case / "sinks")
+    run = CliRunner().invoke(app, ["doctor", str(tmp_path / "jobs"), "--sinks", sinks])
+    assert "  token ids:" not in run.stdout
+    assert "tokens, log-probabilities  2" in run.stdout
+    assert f"-o shards --sinks {sinks} --declare" in run.stdout
+    run = CliRunner().invoke(app, ["doctor", str(tmp_path / "jobs"), "--sinks", "nowhere"])
+    assert "--sinks: expected a directory of sink files, found none" in str(run.exception)
+
+
 @pytest.mark.parametrize("lacking", sorted(set(NOTHING) - SCALES))
 def test_each_lack_has_its_own_advice(lacking: str) -> None:
     # Harbor's ways to record tokens, and to lose an ending, are lacks of their own.

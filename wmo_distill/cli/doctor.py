@@ -1,5 +1,8 @@
 """`wmo-distill doctor`: look before building."""
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from wmo_distill.cli.flags import Paths
@@ -9,14 +12,23 @@ from wmo_distill.report.tables import printable
 NOTHING_FOUND = 4
 
 
-def doctor(paths: Paths, printing: Json) -> None:
+def doctor(
+    paths: Paths,
+    printing: Json,
+    sinks: Annotated[
+        Path | None,
+        typer.Option(
+            "--sinks", metavar="DIR", help="Directory of token sinks, as given to `build`."
+        ),
+    ] = None,
+) -> None:
     """Look before building: do these trials hold tokens, and what is missing for training?"""
     from wmo_distill.doctor.diagnose import diagnose
     from wmo_distill.report.doctor import render_diagnosis
 
-    diagnosis = diagnose(paths)
+    diagnosis = diagnose(paths, sinks)
     if diagnosis.trials or printing.as_json:
-        printing.put(diagnosis, lambda: render_diagnosis(diagnosis, paths))
+        printing.put(diagnosis, lambda: render_diagnosis(diagnosis, paths, sinks))
     say_errors(diagnosis.unread)
     if not diagnosis.trials:
         say(

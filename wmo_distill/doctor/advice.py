@@ -57,6 +57,8 @@ class Needs:
     """Trials of an agent of which we do not know whether it writes tokens, and that hold none."""
     silent: int
     """Trials read that collect and took turns, but hold no token."""
+    unexplained: int
+    """Trials read that hold no token, and no config that could say why."""
     without_tokens: int
     """Episodes without a sampled token."""
     without_logprobs: int
@@ -145,6 +147,13 @@ def advise(kind: str, needs: Needs) -> tuple[Advice, ...]:
             why="collection is on, but answers held no ids: serve with vLLM 0.10.2 or newer, name "
             "the model hosted_vllm/NAME, and let no proxy drop return_token_ids",
             for_rl_only=False,
+        )),
+        (needs.unexplained, needs.read, "trials read", lack(
+            missing="token ids",
+            why="no file of these trials holds any, and no config says whether Harbor was asked "
+            "for them; where a recorder wrote sink files, give their directory, here too",
+            for_rl_only=False,
+            build=("--sinks DIR",),
         )),
         (needs.without_tokens * bool(form.tokens), needs.episodes, "episodes read", lack(
             missing="token ids",

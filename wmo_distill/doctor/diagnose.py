@@ -23,6 +23,7 @@ from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.finding import discover
 from wmo_distill.sources.harbor.agents import AgentKind
+from wmo_distill.sources.places import checked_sinks
 from wmo_distill.sources.registry import source_of
 from wmo_distill.stats.rollout import SPANLESS_REASONS
 from wmo_distill.trial import read_found
@@ -101,17 +102,27 @@ class Diagnosis(BaseModel):
     """Estimated size of the dataset; None as above."""
 
 
-def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
-    """Look at every trial's config and read a sample of the trials; UsageError for a bad PATH."""
+def diagnose(
+    paths: Sequence[str | os.PathLike[str]], sinks: str | os.PathLike[str] | None = None
+) -> Diagnosis:
+    """Look at every trial's config and read a sample of the trials; UsageError for a bad PATH.
+
+    `sinks` is the directory of token sinks that a build would be given.
+    """
+    options = BuildOptions(sinks=checked_sinks(None if sinks is None else Path(sinks)))
     found = discover(paths)
     unread = dict(found.unlisted)
     versions: dict[Path, str | None] = {}
-    looked = [look for trial in found.trials if (look := _look(trial, versions, unread))]
+    looked = [
+        look
+        for trial in found.trials
+        if (look := _look(trial, versions, unread, options.sinks)) is not None
+    ]
     trials = [trial for trial, _, _ in looked]
     sizes = [size for _, size, _ in looked]
     setups = [setup for _, _, setup in looked]
     began = time.perf_counter()
-    by_index = _read(trials, choose(sizes), unread)
+    by_index = _read(trials, choose(sizes, [t.source for t in trials]), options, unread)
     chosen, read = list(by_index), list(by_index.values())
     written = _written_bytes(all_of(read))
     seconds = time.perf_counter() - began
@@ -141,12 +152,15 @@ def diagnose(paths: Sequence[str | os.PathLike[str]]) -> Diagnosis:
 
 
 def _look(
-    trial: FoundTrial, versions: dict[Path, str | None], unread: dict[str, str]
+    trial: FoundTrial,
+    versions: dict[Path, str | None],
+    unread: dict[str, str],
+    sinks: Path | None,
 ) -> tuple[FoundTrial, int, Setup] | None:
     """A trial with its size and setup; None, and a line in `unread`, where it cannot be read."""
     try:
         if not trial.fault:
-            size = source_of(trial.source).state(trial, None).bytes
+            size = source_of(trial.source).state(trial, sinks).bytes
             return trial, size, setup_of(trial, versions) if trial.source == HARBOR else OTHER
         unread[trial.path] = trial.fault
     except ReadFault as fault:
@@ -154,12 +168,17 @@ def _look(
     return None
 
 
-def _read(trials: Sequence[FoundTrial], chosen: Iterable[int], unread: dict[str, str]) -> Read:
+def _read(
+    trials: Sequence[FoundTrial],
+    chosen: Iterable[int],
+    options: BuildOptions,
+    unread: dict[str, str],
+) -> Read:
     """The records of the chosen trials that could be read."""
     read: dict[int, tuple[TrialRecord, ...]] = {}
     for index in chosen:
         try:
-            read[index] = read_found(trials[index], BuildOptions()).records
+            read[index] = read_found(trials[index], options).records
         except (ReadFault, TooLarge) as fault:
             unread[trials[index].path] = str(fault)
     return read
@@ -196,8 +215,12 @@ def _held(trials: Sequence[FoundTrial], _: Sequence[Setup], read: Read) -> Held:
     )
 
 
-def choose(sizes: Sequence[int]) -> list[int]:
-    """Indices of a sample spread evenly over the trials, within the limits; one at the least."""
+def choose(sizes: Sequence[int], formats: Sequence[str] = ()) -> list[int]:
+    """Indices of a sample spread evenly over the trials, within the limits.
+
+    And, whatever its size, the smallest trial of each format that it would leave out: where
+    `formats` is empty, of all.
+    """
     step = max(1, -(-len(sizes) // SAMPLE_TRIALS))
     chosen: list[int] = []
     left = SAMPLE_BYTES
@@ -205,9 +228,11 @@ def choose(sizes: Sequence[int]) -> list[int]:
         if sizes[index] <= left:
             chosen.append(index)
             left -= sizes[index]
-    if not chosen and sizes:
-        chosen = [min(range(len(sizes)), key=sizes.__getitem__)]
-    return chosen
+    smallest: dict[str, int] = {}
+    for index in sorted(range(len(sizes)), key=sizes.__getitem__):
+        smallest.setdefault(formats[index] if formats else "", index)
+    seen = {formats[index] if formats else "" for index in chosen}
+    return sorted(chosen + [index for kind, index in smallest.items() if kind not in seen])
 
 
 def _written_bytes(records: Iterable[TrialRecord]) -> int:

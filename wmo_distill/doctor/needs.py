@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from wmo_distill.doctor.advice import Needs
-from wmo_distill.doctor.setups import Setup
+from wmo_distill.doctor.setups import OTHER, Setup
 from wmo_distill.issues import Issue
 from wmo_distill.records import LogprobMode, StopReason, TrialRecord
 from wmo_distill.sources.base import FoundTrial
@@ -70,6 +70,7 @@ def needs_of(trials: Sequence[FoundTrial], setups: Sequence[Setup], read: Read) 
             bool(setup.collects) and any((record.n_episodes or 0) > 1 for record in trial)
             for setup, trial in empty
         ),
+        unexplained=sum(setup.collects is None and setup is not OTHER for setup, _ in empty),
         without_tokens=len(records) - len(sampled),
         without_logprobs=sum(not is_scored(r) for r in sampled),
         temperature=sum(not r.sampled_with.temperature_not_sent for r in untempered),

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wmo_distill.disk import is_directory
 from wmo_distill.engines.local import Local
 from wmo_distill.engines.outcome import Engines
-from wmo_distill.errors import ReadFault, UsageError
+from wmo_distill.errors import ReadFault
 from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
 from wmo_distill.outputs.parts import Parts, check_out, writing
@@ -28,7 +27,7 @@ from wmo_distill.shards.ledger import ENDED
 from wmo_distill.shards.manifest import DATASET, LedgerTotals, Manifest, PartInfo
 from wmo_distill.sources.finding import Found, discover
 from wmo_distill.sources.harbor.state import unused_sinks
-from wmo_distill.sources.places import places_of
+from wmo_distill.sources.places import checked_sinks, places_of
 from wmo_distill.trial import read_found
 
 __all__ = ["Progress", "Summary", "build"]
@@ -73,7 +72,7 @@ def build_with(
     began = time.monotonic()
     out = Path(out).absolute()
     options = BuildOptions.of(options, **changes)
-    absolute = {"sinks": _sinks(options.sinks), "tokenizer": checked_tokenizer(options)}
+    absolute = {"sinks": checked_sinks(options.sinks), "tokenizer": checked_tokenizer(options)}
     options = options.model_copy(update=absolute)
     fresh, dry_run = options.fresh, options.dry_run
     places = places_of(paths)
@@ -185,11 +184,3 @@ class _Run:
         except ReadFault as fault:  # the dataset is in place, and does not need these names
             self.errors[path_text(str(sinks))] = str(fault)
             return []
-
-
-def _sinks(sinks: Path | None) -> Path | None:
-    if sinks is not None and not is_directory(sinks):
-        raise UsageError(
-            f"--sinks: expected a directory of sink files, found none at {sinks}; check the path"
-        )
-    return None if sinks is None else sinks.absolute()

@@ -16,7 +16,7 @@ _HEAD = (
 )  # fmt: skip
 
 
-def render_diagnosis(diagnosis: Diagnosis, paths: list[Path]) -> str:
+def render_diagnosis(diagnosis: Diagnosis, paths: list[Path], sinks: Path | None = None) -> str:
     """The findings as text, then the lines to add."""
     d, sample = diagnosis, diagnosis.sample
     built = d.build_seconds is not None and d.shard_bytes is not None
@@ -59,7 +59,7 @@ def render_diagnosis(diagnosis: Diagnosis, paths: list[Path]) -> str:
         section(f"Read, {sample.trials:,} of {d.trials:,} trials, {size(sample.bytes)}", held),
         section("Episodes read that hold, and can train", can, head=_HEAD),
         _missing(d.advice, several=len(d.formats) > 1),
-        *_lines(d.advice, agents, paths),
+        *_lines(d.advice, agents, paths, sinks),
     )
 
 
@@ -81,7 +81,9 @@ def _missing(lacks: Sequence[Advice], *, several: bool) -> str:
     return "\n".join(blocks) if lacks else ""
 
 
-def _lines(advice: tuple[Advice, ...], agents: list[str], paths: list[Path]) -> list[str]:
+def _lines(
+    advice: tuple[Advice, ...], agents: list[str], paths: list[Path], sinks: Path | None
+) -> list[str]:
     """What to add to the next run, and to the build."""
     job = [line for a in advice for line in a.job]
     # Two things that are missing may be mended by one line.
@@ -103,8 +105,11 @@ def _lines(advice: tuple[Advice, ...], agents: list[str], paths: list[Path]) -> 
         )
         blocks.append(f"or to its command line\n  harbor run ... {' '.join(flags)}")
     given = printable(" ".join(shlex.quote(str(path)) for path in paths))
-    command = " ".join([f"wmo-distill build {given} -o shards", *declare])
+    recorded = [] if sinks is None else [f"--sinks {printable(shlex.quote(str(sinks)))}"]
+    command = " ".join([f"wmo-distill build {given} -o shards", *recorded, *declare])
     others = list(dict.fromkeys(option for a in advice for option in a.build))
+    if sinks is not None:
+        others = [option for option in others if not option.startswith("--sinks")]
     if others:
         command += "".join(f" [{option}]" for option in others)
     title = "Build, and declare what no file records" if declare else "Build"

@@ -69,3 +69,12 @@ def _place(path: str | os.PathLike[str]) -> Path:
             "check the PATH and its permissions"
         ) from None
     return place
+
+
+def checked_sinks(sinks: Path | None) -> Path | None:
+    """The directory of sinks, absolute; UsageError where none is there."""
+    if sinks is not None and not is_directory(sinks):
+        raise UsageError(
+            f"--sinks: expected a directory of sink files, found none at {sinks}; check the path"
+        )
+    return None if sinks is None else sinks.absolute()
