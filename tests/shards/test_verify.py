@@ -1,6 +1,8 @@
 """Every fault of a dataset's files is found, and a dataset without faults has none."""
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from tests import sealed
+from wmo_distill.cli.app import app
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs import faults
 from wmo_distill.outputs.faults import Fault
@@ -50,6 +54,25 @@ def test_a_part_that_is_gone(out: Path) -> None:
     (out / PART).unlink()
     (fault,) = verify(out)
     assert (fault.file, fault.expected) == (PART, "a readable file")
+
+
+def test_a_part_that_may_not_be_read(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One fault for each, whatever is in it; nothing is to be restored."""
+    real, closed = os.open, {os.fspath(out / "parts" / name) for name in os.listdir(out / "parts")}
+
+    def ask(path: Any, *args: Any, **options: Any) -> int:
+        if os.fspath(path) in closed:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", ask)
+    said = [str(fault) for fault in verify(out)]
+    found = "expected a readable file, found Permission denied; change its permissions"
+    assert said == [f"parts/part-0000{n}.parquet: {found}" for n in (0, 1)]
+    run = CliRunner().invoke(app, ["verify", str(out)])
+    assert run.stderr == f"{out}: 2 faults; then verify again\n"
+    closed.remove(os.fspath(out / PART))
+    assert "restore the files" not in CliRunner().invoke(app, ["verify", str(out)]).stderr
 
 
 def test_a_part_with_bytes_flipped_anywhere(out: Path) -> None:

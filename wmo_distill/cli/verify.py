@@ -27,6 +27,7 @@ def verify(
     from wmo_distill.datums.verify import verify_datums
     from wmo_distill.exporters.files import EXPORT
     from wmo_distill.exporters.verify import verify_export
+    from wmo_distill.outputs.faults import CHANGE_PERMISSIONS
     from wmo_distill.outputs.manifest import kind_of
     from wmo_distill.scorers.cache import SCORES
     from wmo_distill.scorers.verify import verify_scores
@@ -46,7 +47,9 @@ def verify(
         for fault in faults:
             put(printable(str(fault)))
     if faults:
-        say(f"{printable(str(out))}: {len(faults)} faults; restore the files, or {again}")
+        closed = sum(fault.found.endswith(CHANGE_PERMISSIONS) for fault in faults)
+        do = f"restore the files, or {again}" if closed < len(faults) else "then verify again"
+        say(f"{printable(str(out))}: {len(faults)} faults; {do}")
         raise typer.Exit(1)
     if not printing.as_json:
         put(f"{printable(str(out))}: no fault")

@@ -16,7 +16,7 @@ from wmo_distill.datums.manifest import DATUMS, PARTS_DIR
 from wmo_distill.datums.options import Baseline, DatumOptions, RewardOf
 from wmo_distill.datums.table import DATUM_SCHEMA, PER_TOKEN, datum_id
 from wmo_distill.errors import DistillError
-from wmo_distill.outputs.faults import Fault, differences, first_faults
+from wmo_distill.outputs.faults import Fault, differences, first_faults, is_readable
 from wmo_distill.outputs.manifest import MANIFEST, PartFile
 from wmo_distill.outputs.settled import settled
 from wmo_distill.predicates import is_measured
@@ -49,7 +49,7 @@ def verify_datums(datums: Path) -> list[Fault]:
         DATUMS.faults(datums, manifest.parts, lambda p: _part_faults(datums, p, options, seen))
     )
     # A part that is not there is one fault, not one for each sum.
-    if all((datums / part.file).is_file() for part in manifest.parts):
+    if all(is_readable(datums / part.file) for part in manifest.parts):
         stats, found = manifest.summary.stats, seen.account.stats()
         sums = [
             (f"{name}, from the rows,", getattr(found, name), getattr(stats, name))

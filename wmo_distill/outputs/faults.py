@@ -7,8 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from wmo_distill.files import file_sha256
+from wmo_distill.files import file_sha256, open_file
 
+CHANGE_PERMISSIONS = "; change its permissions"
 FAULTS_A_FILE = 100
 """A file that is broken throughout is not described row by row."""
 
@@ -56,9 +57,24 @@ def damage(out: Path, part: Listed) -> list[Fault]:
     try:
         sha256, size = file_sha256(out / part.file)
     except OSError as error:
-        return [Fault(part.file, None, "a readable file", str(error))]
+        return [Fault(part.file, None, "a readable file", cause_of(error))]
     pairs = [("size", part.bytes, size), ("SHA-256", part.sha256, sha256)]
     return list(differences(part.file, pairs))
+
+
+def cause_of(error: OSError) -> str:
+    """Why a file cannot be read, and what to do where it need not be restored."""
+    closed = isinstance(error, PermissionError)
+    return f"{error.strerror or error}{CHANGE_PERMISSIONS * closed}"
+
+
+def is_readable(file: Path) -> bool:
+    """Whether its bytes can be read: else that is its one fault, not one of each of its rows."""
+    try:
+        open_file(file).close()
+    except OSError:
+        return False
+    return True
 
 
 def stray_files(out: Path, folder: str, named: Collection[str]) -> Iterator[Fault]:

@@ -16,7 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wmo_distill.errors import UsageError
 from wmo_distill.files import Absent, open_file, parse_json, whole_file
-from wmo_distill.outputs.faults import Fault, Listed, damage, differences, first_faults, stray_files
+from wmo_distill.outputs.faults import (
+    Fault,
+    Listed,
+    damage,
+    differences,
+    first_faults,
+    is_readable,
+    stray_files,
+)
 from wmo_distill.outputs.stored import Stored
 
 MANIFEST = "manifest.json"
@@ -139,7 +147,7 @@ class Kind(Generic[M]):
         """Damaged and stray files, a broken seal, and what `of_rows` finds in each part."""
         for part in parts:
             found = damage(out, part)
-            if (out / part.file).is_file():
+            if is_readable(out / part.file):
                 yield from first_faults(part.file, chain(found, of_rows(part)))
             else:
                 yield from found

@@ -8,10 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from wmo_distill.errors import UsageError
-from wmo_distill.outputs.faults import Fault, differences, first_faults
+from wmo_distill.outputs.faults import Fault, cause_of, differences, first_faults, is_readable
 from wmo_distill.outputs.manifest import MANIFEST
 from wmo_distill.outputs.settled import settled
-from wmo_distill.outputs.stored import plain_cause
 from wmo_distill.shards.faults import Seen, part_faults, row_groups
 from wmo_distill.shards.invariants import Rules
 from wmo_distill.shards.ledger import Reason, ledger_info
@@ -41,8 +40,8 @@ def verify(out: Path) -> list[Fault]:
     faults = list(
         DATASET.faults(out, manifest.parts, lambda part: part_faults(out, part, rules, seen))
     )
-    # A part that is not there is one fault, not one for each of its rows and each total.
-    missing = {part.file for part in manifest.parts if not (out / part.file).is_file()}
+    # A part that cannot be read is one fault, not one for each of its rows and each total.
+    missing = {part.file for part in manifest.parts if not is_readable(out / part.file)}
     faults += first_faults(LEDGER_FILE, _ledger_faults(out, manifest, seen, missing))
     if not missing:
         faults += _manifest_faults(manifest, seen)
@@ -66,7 +65,7 @@ def _ledger_faults(
     try:
         real = ledger_info(out / LEDGER_FILE, manifest.ledger.rows)
     except OSError as error:
-        yield Fault(LEDGER_FILE, None, "a readable file", plain_cause(error))
+        yield Fault(LEDGER_FILE, None, "a readable file", cause_of(error))
         return
     other = [
         (f"{name} as in the manifest,", getattr(manifest.ledger, name), getattr(real, name))
