@@ -4,7 +4,7 @@ Ids are never changed: what is masked is not trained, and stays readable for who
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _NO_SECRETS = frozenset({"Public IP (ipv4)"})
+_OURS = "credential"
 _WORD_START = "\u2581"
 """How SentencePiece writes the space before a word; a token decoded alone loses it."""
 
@@ -56,7 +57,7 @@ class Scanner:
                 if match.end() > match.start():
                     first, last = np.searchsorted(ends, (match.start(), match.end() - 1), "right")
                     hits.add(Hit(int(first), int(last) + 1, rule))
-        return sorted(hits), None not in found
+        return merged(hits), None not in found
 
     def _piece(self, token: int) -> str | None:
         """The text of one id, None for one that is not the tokenizer's.
@@ -72,6 +73,21 @@ class Scanner:
                     piece = f" {piece}"
             self._pieces[token] = piece
         return self._pieces[token]
+
+
+def merged(hits: Iterable[Hit]) -> list[Hit]:
+    """One for each stretch of tokens, in order, whichever rules know it; ours name no kind.
+
+    [(3, 9, credential), (3, 9, AWS Access Key), (12, 14, credential)] are two secrets.
+    """
+    found: list[tuple[int, int, set[str]]] = []
+    for start, stop, rule in sorted(hits):
+        if found and start < found[-1][1]:
+            first, last, rules = found.pop()
+            found.append((first, max(last, stop), rules | {rule}))
+        else:
+            found.append((start, stop, {rule}))
+    return [Hit(a, b, ", ".join(sorted(rules - {_OURS} or rules))) for a, b, rules in found]
 
 
 def checked_tokenizer(options: BuildOptions) -> Path | None:
@@ -149,7 +165,7 @@ def _rules() -> Iterator[tuple[str, re.Pattern[str]]]:
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
     from detect_secrets.plugins.base import RegexBasedDetector
 
-    yield from (("credential", pattern) for pattern in patterns())
+    yield from ((_OURS, pattern) for pattern in patterns())
     kinds: dict[str, type] = get_mapping_from_secret_type_to_class()
     for name, detector in sorted(kinds.items()):
         if issubclass(detector, RegexBasedDetector) and name not in _NO_SECRETS:

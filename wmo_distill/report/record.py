@@ -1,5 +1,6 @@
 """One record for people: identity, grade, ending, calls and issues."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -64,7 +65,8 @@ def render_record(record: TrialRecord) -> str:
     return page(
         table(facts),
         section("Calls", _calls(record), head=head),
-        section("Issues", [(i.value, i.meaning) for i in r.issues]),
+        section("Issues", [(i.value, n, i.meaning) for i, n in Counter(r.issues).items()]),
+        section("Secrets", _secrets(record), head=("segment", "call", "tokens", "", "rule")),
     )
 
 
@@ -80,6 +82,13 @@ def _calls(record: TrialRecord) -> Iterator[Row]:
             *_mean_and_median(span),
             span.finish_reason,
         )
+
+
+def _secrets(record: TrialRecord) -> Iterator[Row]:
+    """Where they are: tokens count from the start of the call's prompt."""
+    for one in record.secrets:
+        masked = "masked" if one.masked else "trained"
+        yield one.segment, one.call_index, f"{one.start} to {one.stop - 1}", masked, one.rule
 
 
 def _mean_and_median(span: TokenSpan) -> tuple[str, str]:

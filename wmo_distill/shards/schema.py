@@ -92,7 +92,7 @@ SEGMENTS = list_of(struct_of(SEGMENT_FIELDS))
 SECRET_FIELDS = (
     column("segment", INT32, "the chat"),
     column("call_index", INT32, "the first call whose prompt and completion hold all of it"),
-    column("rule", TEXT, "what found it"),
+    column("rule", TEXT, "the rules that found it; `credential` where only ours did"),
     column("start", INT32, "its first token in that call's prompt and completion, as one sequence"),
     column("stop", INT32, "the one after its last"),
     column("masked", BOOL, "true: its tokens are in no loss mask (`--on-secret mask`)"),
