@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wmo_distill.cli.build import NOT_READ, exit_code
+from wmo_distill.cli.build import DECIDED, exit_code
 from wmo_distill.issues import Issue
 from wmo_distill.pipeline.summary import Summary
 from wmo_distill.shards.ledger import Reason
@@ -175,6 +175,23 @@ def test_strict_is_3_with_issues_and_0_without(run: Run, tmp_path: Path) -> None
     assert run("build", TRIAL, "-o", tmp_path / "c", "--strict").returncode == 0
 
 
+def test_strict_is_3_where_a_line_was_torn(run: Run, tmp_path: Path) -> None:
+    """Of two sound traces, the second one broken off."""
+    sound = ROOT / "fixtures" / "recorders" / "verifiers" / "0.4.0-tools_strip"
+    (whole,) = sound.rglob("traces.jsonl")
+    lines = whole.read_bytes().splitlines(keepends=True)
+    traces = tmp_path / "run" / "traces.jsonl"
+    traces.parent.mkdir()
+    traces.write_bytes(lines[0])
+    command = ("build", traces.parent, "-o", tmp_path / "out", "--strict", "--json")
+    before = run(*command)
+    assert before.returncode == 0, json.loads(before.stdout)["issues"]
+    traces.write_bytes(lines[0] + lines[0][: len(lines[0]) // 2])
+    after = run(*command)
+    assert json.loads(after.stdout)["skipped"] == {"line_unreadable": 1}
+    assert after.returncode == 3
+
+
 def test_strict_passes_over_notes(run: Run, tmp_path: Path) -> None:
     notes = {issue.value: 1 for issue in Issue if issue.note}
     assert {*notes} == {
@@ -189,13 +206,12 @@ def test_strict_passes_over_notes(run: Run, tmp_path: Path) -> None:
     assert run("build", trials, "-o", tmp_path / "a", "--strict").returncode == 0
 
 
-@pytest.mark.parametrize("reason", NOT_READ)
+@pytest.mark.parametrize("reason", sorted(set(Reason) - set(DECIDED)))
 def test_strict_is_3_where_a_trial_could_not_be_read(reason: str) -> None:
-    assert reason in set(Reason)
     summary = Summary(tokens=Tokens(output=1), skipped={reason: 1, "duplicate_id": 1})
     assert exit_code(summary, strict=True, allow_empty=False) == 3
     assert exit_code(summary, strict=False, allow_empty=False) == 0
-    decided = Summary(tokens=Tokens(output=1), skipped={"duplicate_id": 1, "no_cell": 2})
+    decided = Summary(tokens=Tokens(output=1), skipped=dict.fromkeys(DECIDED, 1))
     assert exit_code(decided, strict=True, allow_empty=False) == 0
 
 

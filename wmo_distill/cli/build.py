@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 
 DONE_WITH_ISSUES = 3
 DONE_WITHOUT_TOKENS = 4
-NOT_READ = (
-    "file_too_large", "document_too_large", "trial_timeout",
-    "read_failed", "worker_died", "calls_unbalanced", "io_error",
-)  # fmt: skip
-"""Reasons for skipping a trial that are faults, not decisions."""
+DECIDED = ("duplicate_id", "no_cell", "removed")
+"""Reasons for skipping a trial that are decisions; by any other one something was not read."""
 
 
 class BuildEnd(Options):
@@ -28,7 +25,8 @@ class BuildEnd(Options):
 
     strict: bool = option(
         False,
-        "Exit with 3 if any trial has an issue other than a note, such as time_without_zone.",
+        "Exit with 3 if any trial has an issue other than a note, such as time_without_zone, or "
+        "could not be read.",
     )
     allow_empty: bool = option(False, "Exit with 0 even without any sampled token.")
 
@@ -100,6 +98,6 @@ def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool) -> int:
         return 0
     if not summary.tokens.output and not allow_empty:
         return DONE_WITHOUT_TOKENS
-    lost = any(summary.skipped.get(reason) for reason in NOT_READ)
+    lost = any(n for reason, n in summary.skipped.items() if reason not in DECIDED)
     damaged = set(summary.issues) - {issue.value for issue in Issue if issue.note}
     return DONE_WITH_ISSUES if strict and (damaged or summary.unread or lost) else 0
