@@ -222,7 +222,17 @@ class Issue(StrEnum):
     # fmt: on
 
 
+def is_note(code: str) -> bool:
+    """Whether a code describes a sound trial; one that we do not know does not."""
+    return any(issue.value == code and issue.note for issue in Issue)
+
+
+def meaning_of(code: str) -> str:
+    """The meaning in a line, notes marked; "" for a code that we do not know."""
+    return next((i.meaning + " (note)" * i.note for i in Issue if i.value == code), "")
+
+
 def meanings_table() -> str:
     """The codes and meanings as a Markdown table, notes marked; docs/records.md holds it."""
-    rows = [f"| `{issue.value}` | {issue.meaning}{' (note)' * issue.note} |" for issue in Issue]
+    rows = [f"| `{issue.value}` | {meaning_of(issue.value)} |" for issue in Issue]
     return "\n".join(["| code | meaning |", "| --- | --- |", *rows])

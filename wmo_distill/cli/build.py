@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wmo_distill.cli.flags import Paths
-from wmo_distill.cli.output import Printing, Progress, say, say_errors
+from wmo_distill.cli.output import Printing, Progress, end, say, say_errors
 from wmo_distill.operation import Options, option
 from wmo_distill.options import BuildOptions
-from wmo_distill.report.tables import printable
+from wmo_distill.report.tables import counts, printable
 
 if TYPE_CHECKING:
     from wmo_distill.pipeline.summary import Summary
@@ -37,7 +37,7 @@ def build(
         Path, typer.Option("--out", "-o", metavar="OUT", help="Dataset to write or update.")
     ],
     options: BuildOptions,
-    end: BuildEnd,
+    ending: BuildEnd,
     printing: Printing,
 ) -> None:
     """Turn trials into Parquet shards; a second run reads only what is new or changed."""
@@ -74,9 +74,18 @@ def build(
             f"wmo-distill: {out}: what could not be read keeps the rows that it has, and is read "
             "in the next build; check permissions and the file system, and run the command again"
         )
-    code = exit_code(summary, strict=end.strict, allow_empty=end.allow_empty)
+    code = exit_code(summary, strict=ending.strict, allow_empty=ending.allow_empty)
+    if code == DONE_WITHOUT_TOKENS:
+        given = " ".join(map(str, paths))
+        found = f"none in {summary.written:,} trials" if summary.found else f"no trial in {given}"
+        end(
+            code,
+            f"{out}: expected sampled tokens, found {found}; `wmo-distill doctor {given}` says "
+            "what is missing, --allow-empty takes it as it is",
+        )
     if code:
-        raise typer.Exit(code)
+        why = counts(strict_faults(summary))
+        end(code, f"{out}: --strict: expected no issues but notes, found {why}; the rows are there")
 
 
 def _has_cells(out: Path) -> bool:
@@ -91,13 +100,18 @@ def _has_cells(out: Path) -> bool:
 
 
 def exit_code(summary: "Summary", *, strict: bool, allow_empty: bool) -> int:
-    """The exit code of a build that came to its end; notes describe sound trials."""
-    from wmo_distill.issues import Issue
-
+    """The exit code of a build that came to its end."""
     if summary.dry_run:
         return 0
     if not summary.tokens.output and not allow_empty:
         return DONE_WITHOUT_TOKENS
-    lost = any(n for reason, n in summary.skipped.items() if reason not in DECIDED)
-    damaged = set(summary.issues) - {issue.value for issue in Issue if issue.note}
-    return DONE_WITH_ISSUES if strict and (damaged or summary.unread or lost) else 0
+    return DONE_WITH_ISSUES if strict and strict_faults(summary) else 0
+
+
+def strict_faults(summary: "Summary") -> dict[str, int]:
+    """What `--strict` does not pass over: issues, trials skipped, and what could not be read."""
+    from wmo_distill.issues import is_note
+
+    faults = {code: n for code, n in summary.issues.items() if not is_note(code)}
+    faults |= {reason: n for reason, n in summary.skipped.items() if n and reason not in DECIDED}
+    return faults | ({"not readable": summary.unread} if summary.unread else {})

@@ -1,9 +1,7 @@
 """`wmo-distill check-logprobs`: do the recorded log-probabilities belong to this model?"""
 
-import typer
-
 from wmo_distill.cli.flags import Datums
-from wmo_distill.cli.output import Printing, Progress
+from wmo_distill.cli.output import Printing, Progress, end
 from wmo_distill.cli.scoring import Kind, Server, scorer_of
 from wmo_distill.errors import stop_says
 from wmo_distill.operation import option
@@ -38,4 +36,4 @@ def check_logprobs(
         report = check(datums, scorer, options, progress=progress)
     printing.put(report, lambda: render_check(report))
     if report.verdict != "agrees":
-        raise typer.Exit(1)
+        end(1, f"{datums}: expected log-probabilities of this model, found: {report.verdict}")

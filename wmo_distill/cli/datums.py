@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wmo_distill.cli.flags import Dataset
-from wmo_distill.cli.output import Printing, Progress
+from wmo_distill.cli.output import Printing, Progress, end
 from wmo_distill.cli.scoring import opened
 from wmo_distill.datums.options import DatumOptions
 
@@ -42,4 +42,8 @@ def datums(
         )
     printing.put(summary, lambda: render_datum_summary(out, summary))
     if not summary.stats.datums:
-        raise typer.Exit(4)
+        end(
+            4,
+            f"{out}: expected training sequences, found none of {summary.records:,} records; "
+            f"`wmo-distill stats {source}` says what they hold",
+        )

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from wmo_distill.cli.flags import Paths
-from wmo_distill.cli.output import Json, say, say_errors
-from wmo_distill.report.tables import printable
+from wmo_distill.cli.output import Json, end, say_errors
 
 NOTHING_FOUND = 4
 
@@ -31,9 +30,9 @@ def doctor(
         printing.put(diagnosis, lambda: render_diagnosis(diagnosis, paths, sinks))
     say_errors(diagnosis.unread)
     if not diagnosis.trials:
-        say(
-            f"{printable(', '.join(map(str, paths)))}: expected trials at any depth, found none: "
+        end(
+            NOTHING_FOUND,
+            f"{', '.join(map(str, paths))}: expected trials at any depth, found none: "
             "no directory holds a trial's result.json, config.json or files of its agent; "
-            "check the PATH"
+            "check the PATH",
         )
-        raise typer.Exit(NOTHING_FOUND)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmo_distill.cli.output import Printing, Progress, put, say
+from wmo_distill.cli.output import Printing, Progress, end, put, say
 from wmo_distill.exporters.options import ExportOptions
-from wmo_distill.report.tables import printable, table
+from wmo_distill.report.tables import counts, printable, table
 
 if TYPE_CHECKING:
     from wmo_distill.exporters.messages import MessageSummary
@@ -68,4 +68,9 @@ def export(
     for warning in wrong_groups(summary):
         say(printable(warning))
     if not summary.exported:
-        raise typer.Exit(4)
+        refused = counts({str(reason): n for reason, n in summary.refused.items()})
+        end(
+            4,
+            f"{out}: expected rows for {to}, found none: refused {refused or 'nothing'}; "
+            "docs/training.md says what each target takes",
+        )

@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -40,6 +40,12 @@ def say_errors(errors: Mapping[str, str]) -> None:
     if len(errors) > _MOST_ERRORS:
         more = len(errors) - _MOST_ERRORS
         say(f"wmo-distill: {more:,} more like these; --json lists all of them")
+
+
+def end(code: int, why: str) -> NoReturn:
+    """End a command that did its work with another code than 0; stderr says why, --quiet too."""
+    say(f"wmo-distill: {printable(why)}")
+    raise typer.Exit(code)
 
 
 class Json(Options):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wmo_distill.cli.flags import Datums
-from wmo_distill.cli.output import Printing, Progress, put
+from wmo_distill.cli.output import Printing, Progress, end, put
 from wmo_distill.cli.scoring import Server, opened, scorer_of
 from wmo_distill.errors import stop_says
 from wmo_distill.operation import Options, option
@@ -80,4 +80,8 @@ def score(
             summary = run.score_datums(datums, kept, scorer, name, options, progress=progress)
     printing.put(summary, lambda: render_scores(summary))
     if summary.requests and not summary.scored:
-        raise typer.Exit(1)
+        end(
+            1,
+            f"{cache}: expected scores, found none for {summary.requests:,} requests; the result "
+            "counts the reasons, the same command asks again",
+        )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wmo_distill.cli.output import Json, put, say
+from wmo_distill.cli.output import Json, end, put
 from wmo_distill.report.tables import printable
 
 
@@ -49,7 +49,6 @@ def verify(
     if faults:
         closed = sum(fault.found.endswith(CHANGE_PERMISSIONS) for fault in faults)
         do = f"restore the files, or {again}" if closed < len(faults) else "then verify again"
-        say(f"{printable(str(out))}: {len(faults)} faults; {do}")
-        raise typer.Exit(1)
+        end(1, f"{out}: {len(faults)} faults; {do}")
     if not printing.as_json:
         put(f"{printable(str(out))}: no fault")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from wmo_distill.issues import Issue
+from wmo_distill.issues import meaning_of
 from wmo_distill.pipeline.summary import Regraded, Summary
 from wmo_distill.report.tables import Row, counts, page, ranked, section, size, words
 
@@ -12,8 +12,7 @@ def render_summary(summary: Summary, out: Path) -> str:
     """The sums, then the issues with their meanings; what a dry run would do."""
     if summary.dry_run:
         return page(section(f"{out}: a dry run, nothing was written", _forecast(summary)))
-    meanings = {issue.value: issue.meaning for issue in Issue}
-    issues = [(code, n, meanings.get(code, "")) for code, n in ranked(summary.issues)]
+    issues = [(code, n, meaning_of(code)) for code, n in ranked(summary.issues)]
     return page(section(str(out), _sums(summary)), section("Issues", issues))
 
 
