@@ -50,6 +50,8 @@ class Options(BaseModel):
             if name not in cls.model_fields:
                 raise TypeError(f"{name}: expected an option of {cls.__name__}") from None
             said = first["msg"].removeprefix("Value error, ")
+            if first["type"].startswith("byte_size"):
+                said = "expected a size such as 8GB or 500MB"
             if first["type"] == "enum":
                 choices = first["ctx"]["expected"].replace(" or ", ", ").replace("'", "")
                 said = f"expected one of {choices}"

@@ -33,12 +33,14 @@ def test_a_large_file_is_read_when_the_option_is_raised(job: Path, tmp_path: Pat
     with open(large / "agent" / "trajectory.json" if (large / "agent").is_dir()
               else large / "wmo-run.json", "ab") as file:  # fmt: skip
         file.truncate(3 * MB)
-    for _ in range(2):
+    for read in (2, 0):
+        forecast = build([job], out, max_file_size="2MB", dry_run=True)
         summary = build([job], out, max_file_size="2MB")
         balanced(out, summary)
+        assert summary.read == forecast.read == read
+        assert summary.bytes_read == forecast.bytes_read < 2 * MB
         assert summary.skipped == {"file_too_large": 1}
         assert rows(out, "trial_name") == ["t1", "t3"]
-    assert summary.read == 0
     summary = build([job], out, max_file_size="4MB")
     assert (summary.read, summary.skipped) == (1, {})
     assert build([job], out, max_file_size="2MB").skipped == {}  # rows that are there stay

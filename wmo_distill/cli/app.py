@@ -19,6 +19,7 @@ from wmo_distill.cli.regrade import regrade
 from wmo_distill.cli.score import score
 from wmo_distill.cli.show import show
 from wmo_distill.cli.stats import stats
+from wmo_distill.cli.usage import Refused, refusal
 from wmo_distill.cli.verify import verify
 from wmo_distill.errors import DistillError
 from wmo_distill.report.tables import printable
@@ -69,15 +70,19 @@ def main() -> NoReturn:
         # A name that the terminal's encoding cannot hold must not end the command.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="wmo-distill")
+        code = app(prog_name="wmo-distill", standalone_mode=False)
     except DistillError as error:
         say(f"wmo-distill: {printable(str(error))}")
         sys.exit(error.exit_code)
-    except Exception as error:  # a fault of ours: one plain line, and no values of the run
+    except Exception as error:
+        if isinstance(error, Refused):
+            say(refusal(error))
+            sys.exit(error.exit_code)
+        # a fault of ours: one plain line, and no values of the run
         said = printable(f"{type(error).__name__}: {error}")
         say(f"wmo-distill: unexpected {said} ({_where(error)})")
         sys.exit(1)
-    sys.exit(0)
+    sys.exit(code or 0)
 
 
 def _where(error: Exception) -> str:

@@ -77,7 +77,7 @@ def build(
     code = exit_code(summary, strict=ending.strict, allow_empty=ending.allow_empty)
     if code == DONE_WITHOUT_TOKENS:
         given = " ".join(map(str, paths))
-        found = f"none in {summary.written:,} trials" if summary.found else f"no trial in {given}"
+        found = f"none in {summary.found:,} trials" if summary.found else f"no trial in {given}"
         end(
             code,
             f"{out}: expected sampled tokens, found {found}; `wmo-distill doctor {given}` says "

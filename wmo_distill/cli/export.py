@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmo_distill.cli.output import Printing, Progress, end, put, say
+from wmo_distill.cli.output import Printing, Progress, end, put, put_json, say
 from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.report.tables import counts, printable, table
 
@@ -45,7 +45,10 @@ def export(
     if list_targets:
         abouts = {name: target.about for name, target in TARGETS.items()}
         abouts |= {name: f"{about}, of a dataset" for name, (about, _, _) in FORMS.items()}
-        put(table(abouts.items(), indent=""))
+        if printing.as_json:
+            put_json(abouts)
+        else:
+            put(table(abouts.items(), indent=""))
         return
     for given, name in ((datums, "DATUMS"), (out, "--out"), (to or None, "--to")):
         if given is None:
@@ -57,6 +60,9 @@ def export(
     assert out is not None
     summary: ExportSummary | MessageSummary
     with Progress("rows", quiet=printing.quiet) as progress:
+        if to not in FORMS and to not in TARGETS:
+            names = ", ".join(sorted([*TARGETS, *FORMS]))
+            raise UsageError(f"--to: expected one of {names}, found {to!r}; give another")
         run = export_messages if to in FORMS else export_datums
         summary = run(datums, out, to, options, progress=progress)
     printing.put(summary, lambda: render_export(out, summary))

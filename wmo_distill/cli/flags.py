@@ -39,6 +39,9 @@ def flagged(command: Callable[..., None]) -> Callable[..., None]:
 
     shown: list[inspect.Parameter] = []
     for name, parameter in given.items():
+        for one in get_args(parameter.annotation)[1:]:
+            if hasattr(one, "readable"):
+                one.readable = False  # what cannot be read is said where it is read
         shown += _flags(models[name]) if name in models else [parameter]
     # By keyword, so that a required one may come after one with a default.
     keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown]
@@ -71,6 +74,7 @@ def _flags(model: type[Options]) -> Iterator[inspect.Parameter]:
             *names,
             metavar=extra["metavar"] or choices,
             help=field.description,
+            readable=False,
             **(limits if kind in (int, float) else {}),
         )
         default = field.default.value if isinstance(field.default, Enum) else field.default

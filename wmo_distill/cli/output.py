@@ -23,9 +23,9 @@ def put(text: str) -> None:
     typer.echo(text, nl=not text.endswith("\n"))
 
 
-def put_json(model: "BaseModel") -> None:
+def put_json(data: object) -> None:
     """Data for programs: JSON in ASCII, whatever the encoding of stdout."""
-    put(json.dumps(json.loads(model.model_dump_json()), indent=2))
+    put(json.dumps(data, indent=2, default=str))
 
 
 def say(text: str) -> None:
@@ -55,7 +55,7 @@ class Json(Options):
 
     def put(self, result: "BaseModel", render: Callable[[], str]) -> None:
         if self.as_json:
-            put_json(result)
+            put_json(json.loads(result.model_dump_json()))
         else:
             put(render())
 

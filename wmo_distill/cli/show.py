@@ -4,7 +4,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from wmo_distill.cli.flags import Dataset
-from wmo_distill.cli.output import put
+from wmo_distill.cli.output import Json, put, put_json
 from wmo_distill.operation import Options, option
 
 if TYPE_CHECKING:
@@ -18,10 +18,11 @@ class ShowOptions(Options):
     row: int | None = option(None, "Number of a row, from 0.", "N", ge=0)
 
 
-def show(out: Dataset, options: ShowOptions) -> None:
+def show(out: Dataset, options: ShowOptions, printing: Json) -> None:
     """Show a record: identity, grade, ending, calls and issues. Without an option, row 0."""
     from wmo_distill.errors import UsageError
     from wmo_distill.report.record import render_record
+    from wmo_distill.shards.encode import row_json
     from wmo_distill.shards.scan import iter_records
 
     trial, row = options.trial, options.row
@@ -39,6 +40,9 @@ def show(out: Dataset, options: ShowOptions) -> None:
             f"{out}: expected {wanted}, found no such row; check {option}: "
             f"`wmo-distill stats {out}` counts the rows, ledger.parquet lists the trials"
         )
+    if printing.as_json:
+        put_json([row_json(record) for record in chosen])
+        return
     put("\n".join(render_record(record) for record in chosen))
 
 

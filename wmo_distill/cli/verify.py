@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wmo_distill.cli.output import Json, end, put
+from wmo_distill.cli.output import Json, end, put, put_json
 from wmo_distill.report.tables import printable
 
 
@@ -20,7 +20,6 @@ def verify(
 
     Exit with 1 at any fault.
     """
-    import json
     from dataclasses import asdict
 
     from wmo_distill.datums.manifest import DATUMS
@@ -42,7 +41,7 @@ def verify(
     check, again = checks.get(kind_of(out) or "", (verify_dataset, DATASET.again))
     faults = check(out)
     if printing.as_json:
-        put(json.dumps([asdict(fault) for fault in faults], indent=2))
+        put_json([asdict(fault) for fault in faults])
     else:
         for fault in faults:
             put(printable(str(fault)))

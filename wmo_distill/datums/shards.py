@@ -90,8 +90,11 @@ def dataset_groups(source: Path, options: DatumOptions) -> tuple[set[str], dict[
 def _refuse_unknown_tasks(options: DatumOptions, known: Collection[str]) -> None:
     for task in options.tasks:
         if task not in known:
-            some = ", ".join(sorted(known)[:5]) + (", ..." if len(known) > 5 else "")
-            raise UsageError(f"--task: expected one of {some or 'no tasks'}, found {task!r}")
+            names = ", ".join(map(repr, sorted(known)[:5])) + (", ..." if len(known) > 5 else "")
+            raise UsageError(
+                f"--task: expected a task of the dataset ({names or 'it has none'}), "
+                f"found {task!r}; `wmo-distill stats` lists them"
+            )
 
 
 def _newest_step(source: Path, options: DatumOptions) -> int | None:

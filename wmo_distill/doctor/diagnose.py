@@ -1,6 +1,5 @@
 """What directories of trials hold, reported before a build: a sample is read, the rest counted."""
 
-import os
 import tempfile
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from wmo_distill.shards.writer import PartWriter
 from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.finding import discover
 from wmo_distill.sources.harbor.agents import AgentKind
-from wmo_distill.sources.places import checked_sinks
+from wmo_distill.sources.places import AnyPaths, checked_sinks
 from wmo_distill.sources.registry import source_of
 from wmo_distill.stats.rollout import SPANLESS_REASONS
 from wmo_distill.trial import read_found
@@ -102,9 +101,7 @@ class Diagnosis(BaseModel):
     """Estimated size of the dataset; None as above."""
 
 
-def diagnose(
-    paths: Sequence[str | os.PathLike[str]], sinks: str | os.PathLike[str] | None = None
-) -> Diagnosis:
+def diagnose(paths: AnyPaths, sinks: str | os.PathLike[str] | None = None) -> Diagnosis:
     """Look at every trial's config and read a sample of the trials; UsageError for a bad PATH.
 
     `sinks` is the directory of token sinks that a build would be given.

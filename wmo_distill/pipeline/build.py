@@ -23,11 +23,11 @@ from wmo_distill.pipeline.reading import Limits, Reading
 from wmo_distill.pipeline.roster import Roster
 from wmo_distill.pipeline.summary import UNUSED_NAMED, Summary
 from wmo_distill.scanner import checked_tokenizer
-from wmo_distill.shards.ledger import ENDED
+from wmo_distill.shards.ledger import ENDED, Reason
 from wmo_distill.shards.manifest import DATASET, LedgerTotals, Manifest, PartInfo
 from wmo_distill.sources.finding import Found, discover
 from wmo_distill.sources.harbor.state import unused_sinks
-from wmo_distill.sources.places import checked_sinks, places_of
+from wmo_distill.sources.places import AnyPaths, checked_sinks, places_of
 from wmo_distill.trial import read_found
 
 __all__ = ["Progress", "Summary", "build"]
@@ -38,7 +38,7 @@ _LIMITS = Limits()
 
 
 def build(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: AnyPaths,
     out: str | os.PathLike[str],
     options: BuildOptions | None = None,
     *,
@@ -59,7 +59,7 @@ def build(
 
 def build_with(
     reader: Reader,
-    paths: Sequence[str | os.PathLike[str]],
+    paths: AnyPaths,
     out: str | os.PathLike[str],
     options: BuildOptions | None = None,
     *,
@@ -110,7 +110,8 @@ class _Run:
 
     def forecast(self) -> Summary:
         """What a build would read and write, without what only reading can tell."""
-        due = self.roster.due()
+        most = self.options.max_file_size
+        due = [work for work in self.roster.due() if work.state.bytes <= most]
         self.read = len(due)
         bytes_read = sum(work.state.bytes for work in due)
         written, skipped = self.roster.forecast()
@@ -149,7 +150,7 @@ class _Run:
                 self.parts.append(result.part)
             for entry in result.entries:
                 self.roster.settle(entry, None if result.part is None else result.part.file)
-                self.read += 1
+                self.read += entry.reason is not Reason.FILE_TOO_LARGE
                 self.slow_reads += entry.slow_reads
                 if entry.error:
                     self.errors[entry.path] = entry.error
@@ -160,7 +161,11 @@ class _Run:
         unused = self._unused_sinks(names)
         states = [row.state for row in rows]
         states += [pending.work.state for pending in self.roster.pending.values()]
-        read = [self.roster.rows[path].state for path in self.roster.calls_found]
+        read = [
+            row.state
+            for row in map(self.roster.rows.__getitem__, self.roster.calls_found)
+            if Reason.FILE_TOO_LARGE not in row.reasons
+        ]
         account: dict[str, object] = {
             "parts": len(parts),
             "bytes_in": sum(state.bytes for state in states),

@@ -29,7 +29,7 @@ class Summary(BaseModel):
     bytes_out: int = 0
     seconds: float = 0.0
     read: int = 0
-    """Trials that were new, changed, or had to be read for another reason."""
+    """Trials that were read: new, changed, or for another reason; not those that are too large."""
     bytes_read: int = 0
     kept_removed: int = 0
     """Trials that are gone and kept their rows."""

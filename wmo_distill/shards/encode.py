@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -186,6 +186,22 @@ def encode(
     }
     arrays["spans"] = _span_lists(records)
     return pa.Table.from_arrays([arrays[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def row_json(record: TrialRecord) -> dict[str, Any]:
+    """The columns of a record's row for JSON, which has no NaN: null in its place."""
+    (row,) = encode([record]).to_pylist()
+    return cast("dict[str, Any]", _without_nan(row))
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(one) for one in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def calls(record: TrialRecord) -> Iterator[tuple[Segment, int]]:

@@ -1,7 +1,6 @@
 """The search below the PATHs: every directory is shown to every source, once."""
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +12,14 @@ from wmo_distill.files import path_text, text_path
 from wmo_distill.limits import TooLarge
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, Source, listed
 from wmo_distill.sources.harbor.source import Harbor
-from wmo_distill.sources.places import common_parent, outermost, path_below, places_of, relative
+from wmo_distill.sources.places import (
+    AnyPaths,
+    common_parent,
+    outermost,
+    path_below,
+    places_of,
+    relative,
+)
 from wmo_distill.sources.registry import other_sources
 
 
@@ -38,7 +44,7 @@ class Found:
         )
 
 
-def discover(paths: Sequence[str | os.PathLike[str]], parent: Path | None = None) -> Found:
+def discover(paths: AnyPaths, parent: Path | None = None) -> Found:
     """Find the trials below the PATHs; `parent` takes the place of their deepest common parent.
 
     UsageError for a PATH that is no readable directory, or is outside a given parent.

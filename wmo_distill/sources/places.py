@@ -8,9 +8,14 @@ from wmo_distill.disk import asked, entries, is_directory
 from wmo_distill.errors import ReadFault, UsageError
 from wmo_distill.files import path_text
 
+AnyPaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""One PATH, or several."""
 
-def places_of(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
+
+def places_of(paths: AnyPaths) -> list[Path]:
     """The PATHs, absolute; UsageError for one that is no readable directory."""
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
     if not paths:
         raise UsageError("PATH: expected at least one directory of trials, found none; name one")
     return [_place(path) for path in paths]
