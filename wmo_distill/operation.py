@@ -88,6 +88,11 @@ class Options(BaseModel):
 
 
 def _given(value: Any, unset: Any) -> str:
+    """A value as its flag takes it, such as `logprob_mode=raw top_p=1.0`."""
     if value == unset and (isinstance(value, bool) or not value):
         return "it not given"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={one}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
     return "it given" if isinstance(value, bool) else repr(value)

@@ -17,11 +17,20 @@ from wmo_distill.cli.app import app
 from wmo_distill.datums.datum import DROPS
 from wmo_distill.datums.table import datum_columns_table
 from wmo_distill.issues import meanings_table
+from wmo_distill.report.datums import FIXES
 from wmo_distill.shards.columns import columns_table
 from wmo_distill.shards.schema import COLUMNS, LEDGER_COLUMNS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "wmo_distill"
+SEAM = {
+    "Folder": "sources/base.py",
+    "FoundTrial": "sources/base.py",
+    "Here": "sources/base.py",
+    "TrialFiles": "files.py",
+    "Evidence": "sources/evidence.py",
+    "Call": "sources/recorded.py",
+}
 PART = re.compile(r"<!-- generated: (\S+) -->\n.*?<!-- end -->", re.S)
 
 
@@ -97,6 +106,29 @@ def drops_table() -> str:
     return f"| reason | meaning |\n| --- | --- |\n{rows}"
 
 
+def breaks_table() -> str:
+    """Why a prompt does not extend what came before, and what to do."""
+    rows = "\n".join(f"| `{cause}` | {fix} |" for cause, fix in FIXES.items())
+    return f"| cause | what happened, and what helps |\n| --- | --- |\n{rows}"
+
+
+def seam() -> str:
+    """The fields and public methods of what a source handles, as their files have them."""
+    lines = ["| class | fields and methods |", "| --- | --- |"]
+    for name, file in SEAM.items():
+        nodes = ast.parse((PACKAGE / file).read_text()).body
+        (found,) = (n for n in nodes if isinstance(n, ast.ClassDef) and n.name == name)
+        members = []
+        for node in found.body:
+            if isinstance(node, ast.AnnAssign):
+                members.append(ast.unparse(node.target))
+            elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                members.append(node.name + "()" * (not node.decorator_list))
+        shown = ", ".join(f"`{m}`" for m in members if not m.startswith("_"))
+        lines.append(f"| [`{name}`](../wmo_distill/{file}) | {shown} |")
+    return "\n".join(lines)
+
+
 def parts() -> dict[str, Callable[[], str]]:
     """Every generated part by its name."""
     from tests.project.test_imports import ORDER
@@ -105,6 +137,8 @@ def parts() -> dict[str, Callable[[], str]]:
         "tree": lambda: tree(ORDER),
         "issues": meanings_table,
         "drops": drops_table,
+        "breaks": breaks_table,
+        "seam": seam,
         "columns": lambda: columns_table(COLUMNS),
         "ledger": lambda: columns_table(LEDGER_COLUMNS),
         "datum-columns": datum_columns_table,

@@ -18,7 +18,7 @@ def regrade(
     options: RegradeOptions,
     printing: Printing,
 ) -> None:
-    """Grade a dataset anew: tokens and all else stay as they are, and no trial is read."""
+    """Grade a dataset anew: tokens stay as they are, and no trial is read."""
     from wmo_distill.pipeline.regrade import regrade as run
     from wmo_distill.report.build import render_regraded
 

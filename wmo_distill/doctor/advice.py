@@ -1,5 +1,6 @@
 """What to change in the next run, or to declare at the build, so that trials can train."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -103,8 +104,14 @@ def _lack(
     )  # fmt: skip
 
 
-def advise(kind: str, needs: Needs) -> tuple[Advice, ...]:
-    """What trials of a format lack, what matters most first; nothing of what none of them lacks."""
+def advise(needs: Mapping[str, Needs]) -> tuple[Advice, ...]:
+    """What trials lack, what matters most first, by format; nothing of what none of them lacks."""
+    topics = zip(*(_table(kind, of) for kind, of in needs.items()), strict=True)
+    return tuple(lack for topic in topics for lack in topic if lack is not None)
+
+
+def _table(kind: str, needs: Needs) -> tuple[Advice | None, ...]:
+    """A row for each thing that trials of a format may lack, the same rows for every format."""
     form = FORMATS.get(kind, Format())
     lack = partial(_lack, kind)
     asked = "episodes with tokens" if needs.sampled else "episodes that ran"
@@ -252,7 +259,6 @@ def advise(kind: str, needs: Needs) -> tuple[Advice, ...]:
         )),
     ]  # fmt: skip
     return tuple(
-        one.model_copy(update={"of": f"{n} of {of} {what}" if of else f"{n} {what}"})
+        one.model_copy(update={"of": f"{n} of {of} {what}" if of else f"{n} {what}"}) if n else None
         for n, of, what, one in table
-        if n
     )

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wmo_distill.credentials import without_credentials
 from wmo_distill.doctor.advice import Advice, advise
 from wmo_distill.doctor.formats import HARBOR
-from wmo_distill.doctor.needs import Read, all_of, is_scored, jobs_of, lacks, needs_of
+from wmo_distill.doctor.needs import Read, all_of, has_logprobs, is_scored, jobs_of, lacks, needs_of
 from wmo_distill.doctor.setups import NOT_RECORDED, OTHER, Setup, setup_of
 from wmo_distill.engines.local import usable_cores
 from wmo_distill.errors import ReadFault
@@ -74,7 +74,7 @@ class Held(BaseModel):
     """With a known ending."""
     policy_version: int
     rl: int
-    """What `datums --purpose rl` trains: complete, with log-probabilities and a valid grade."""
+    """What RL can train: with a usable log-probability, a valid grade and no missing call."""
 
 
 class Diagnosis(BaseModel):
@@ -83,6 +83,10 @@ class Diagnosis(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     trials: int
+    """Directories, lines and rows that are trials, duplicates too."""
+    duplicates: dict[str, str] = Field(default_factory=dict)
+    """Trials of which a build writes no row, with the path of the one that has their id; of those
+    whose id a search shows."""
     unread: dict[str, str] = Field(default_factory=dict)
     """What could not be read, by the path of a trial or directory; of no other number."""
     jobs: int
@@ -132,6 +136,7 @@ def diagnose(paths: AnyPaths, sinks: str | os.PathLike[str] | None = None) -> Di
     share = sample.bytes / sum(sizes) if sum(sizes) else 0.0
     return Diagnosis(
         trials=len(found.trials),
+        duplicates=_duplicates(found.trials),
         unread=unread,
         jobs=len(jobs_of(trials, setups)),
         bytes=sum(sizes),
@@ -140,12 +145,20 @@ def diagnose(paths: AnyPaths, sinks: str | os.PathLike[str] | None = None) -> Di
         agents=_counted(setup.agent for setup in setups if setup is not OTHER),
         models=_counted(setup.model for setup in setups if setup is not OTHER),
         sample=sample,
-        advice=tuple(
-            lack for kind, part in by_format.items() for lack in advise(kind, needs_of(*part))
-        ),
+        advice=advise({kind: needs_of(*part) for kind, part in by_format.items()}),
         build_seconds=seconds / share / usable_cores() if share else None,
         shard_bytes=int(written / share) if share else None,
     )
+
+
+def _duplicates(trials: Iterable[FoundTrial]) -> dict[str, str]:
+    """Trials with the id of one before them in the order of paths, each with the path of that."""
+    first: dict[str, str] = {}
+    return {
+        trial.path: first[trial.trial_id]
+        for trial in trials
+        if trial.trial_id and first.setdefault(trial.trial_id, trial.path) != trial.path
+    }
 
 
 def _look(
@@ -196,18 +209,19 @@ def _part(
 def _held(trials: Sequence[FoundTrial], _: Sequence[Setup], read: Read) -> Held:
     records = all_of(read.values())
     sampled = [record for record in records if record.counts.output_tokens]
-    scored = [record for record in sampled if is_scored(record)]
     return Held(
         trials=len(trials),
         episodes=len(records),
         tokens=len(sampled),
-        logprobs=len(scored),
+        logprobs=sum(map(is_scored, sampled)),
         grade=sum(record.measured for record in records),
         ending=sum(record.stop_reason is not StopReason.UNKNOWN for record in records),
         policy_version=sum(not lacks(record, "policy_version") for record in sampled),
         rl=sum(
-            record.measured and record.completeness is not Completeness.INCOMPLETE
-            for record in scored
+            record.measured
+            and record.completeness is not Completeness.INCOMPLETE
+            and has_logprobs(record)
+            for record in sampled
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.doctor.advice import Needs
 from wmo_distill.doctor.setups import OTHER, Setup
 from wmo_distill.issues import Issue
@@ -121,6 +122,15 @@ def is_scored(record: TrialRecord) -> bool:
     """Whether every sampled call of the main chat has its log-probabilities."""
     main = [span for span in record.spans if span.segment == 0 and span.sampled.size]
     return all(span.sampled_logprobs is not None for span in main)
+
+
+def has_logprobs(record: TrialRecord) -> bool:
+    """Whether a sampled token of the main chat has a log-probability that a loss can use."""
+    return any(
+        bool((span.sampled_logprobs > IMPLAUSIBLE_LOGPROB).any())  # False for NaN
+        for span in record.spans
+        if span.segment == 0 and span.sampled_logprobs is not None
+    )
 
 
 def all_of(read: Iterable[tuple[TrialRecord, ...]]) -> list[TrialRecord]:

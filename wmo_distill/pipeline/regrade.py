@@ -1,4 +1,4 @@
-"""A dataset graded anew, without its trials: all but the grade of every row stays as it is."""
+"""A dataset graded anew, without its trials: tokens and endings of every row stay as they are."""
 
 import os
 import time
@@ -95,11 +95,9 @@ def _difference(origin: Origin, before: Manifest) -> str:
     """What the dataset that is to be replaced was made of, or how it was graded, if otherwise."""
     if tuple(before.regrades) != origin.regrades:
         return "expected a regrade of the same dataset, found one of another, or a build"
-    for name in _GRADES:
-        wanted, found = origin.options[name], before.options.get(name)
-        if wanted != found:
-            return f"{name}: expected {found!r} as in the run before, found {wanted!r}"
-    return ""
+    now = BuildOptions.of(**{name: origin.options[name] for name in _GRADES})
+    graded = {name: before.options[name] for name in _GRADES if name in before.options}
+    return now.difference(now.recorded() | graded)
 
 
 def _cells(file: Path, manifest: Manifest, rows: Mapping[str, LedgerRow]) -> Cells:

@@ -27,12 +27,12 @@ def render_datum_summary(out: Path, summary: DatumSummary) -> str:
     stats = summary.stats
     kept = stats.records - sum(stats.dropped_records.values())
     funnel: list[Row] = [
-        ("records", summary.records),
+        ("records", summary.records, f"of which {summary.with_logprobs:,} hold log-probabilities"),
         ("filtered out", summary.filtered),
         ("without sampled tokens", summary.without_tokens),
         ("in dropped groups", summary.dropped_groups),
         *((f"dropped, {reason}", n) for reason, n in stats.dropped_records.items()),
-        ("trained", kept, f"{summary.with_logprobs:,} hold log-probabilities"),
+        ("trained", kept),
         ("datums", stats.datums, f"{stats.fragments:,} more than one a record"),
         ("with routed experts", stats.with_routed_experts or None),
     ]

@@ -2,7 +2,7 @@
 
 import shlex
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wmo_distill.doctor.advice import Advice
@@ -23,6 +23,7 @@ def render_diagnosis(diagnosis: Diagnosis, paths: list[Path], sinks: Path | None
     found: list[Row] = [
         ("trials", f"{d.trials:,} in {d.jobs:,} jobs, {size(d.bytes)}"),
         ("not readable", f"{len(d.unread):,} trials or directories" if d.unread else None),
+        ("duplicates", _some(d.duplicates)),
         ("formats", counts({kind: held.trials for kind, held in d.formats.items()}) or "none"),
         ("harbor", counts(d.harbor)),
         ("agents", counts(d.agents)),
@@ -64,21 +65,33 @@ def render_diagnosis(diagnosis: Diagnosis, paths: list[Path], sinks: Path | None
 
 
 def _missing(lacks: Sequence[Advice], *, several: bool) -> str:
-    """What is missing, once where `several` formats lack it for the same reason."""
-    by_reason: dict[tuple[str, str], list[Advice]] = {}
+    """What is missing, a heading each; below it who lacks it, once where the reason is one."""
+    topics: dict[str, dict[str, list[Advice]]] = {}
     for lack in lacks:
-        by_reason.setdefault((lack.missing, lack.why), []).append(lack)
+        topics.setdefault(lack.missing, {}).setdefault(lack.why, []).append(lack)
     blocks = ["Missing"]
-    for (missing, why), alike in by_reason.items():
-        of = "; ".join(f"{one.format}, {one.of}" if several else one.of for one in alike)
-        use = " (for RL)" if alike[0].for_rl_only else ""
-        blocks.append(
-            textwrap.fill(
-                f"{missing}: {of}{use}", 92, initial_indent="  ", subsequent_indent="    "
-            )
-        )
-        blocks.append(textwrap.fill(why, 92, initial_indent=" " * 6, subsequent_indent=" " * 6))
+    for missing, reasons in topics.items():
+        for number, (why, alike) in enumerate(reasons.items()):
+            of = "; ".join(f"{one.format}, {one.of}" if several else one.of for one in alike)
+            use = " (for RL)" if alike[0].for_rl_only else ""
+            if len(reasons) == 1:
+                blocks.append(_filled(f"{missing}: {of}{use}", 2, 4))
+            else:
+                blocks += [_filled(f"{missing}{use}", 2, 4)] * (not number)
+                blocks.append(_filled(of, 4, 6))
+            blocks.append(_filled(why, 6, 6))
     return "\n".join(blocks) if lacks else ""
+
+
+def _filled(text: str, first: int, then: int) -> str:
+    return textwrap.fill(text, 92, initial_indent=" " * first, subsequent_indent=" " * then)
+
+
+def _some(duplicates: Mapping[str, str]) -> str:
+    """How many trials get no row, and the first of them."""
+    named = [f"{path} of {other}" for path, other in list(duplicates.items())[:3]]
+    more = "; ..." if len(duplicates) > len(named) else ""
+    return f"{len(duplicates):,}, without rows: {'; '.join(named)}{more}" if named else ""
 
 
 def _lines(

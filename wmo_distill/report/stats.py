@@ -105,14 +105,14 @@ def _funnel(stats: RolloutStats) -> list[Row]:
         "records": f.records,
         "with spans": f.with_spans,
         "with sampled tokens": f.with_tokens,
-        "with log-probabilities": f.with_logprobs,
+        "with a log-probability": f.with_logprobs,
         "and measured": f.measured_with_logprobs,
     }
     scored = f.sampled_tokens_with_logprobs
     return [
         *((name, n, _share(n, f.records)) for name, n in stages.items()),
         ("sampled tokens", f.sampled_tokens, ""),
-        ("with log-probabilities", scored, _share(scored, f.sampled_tokens)),
+        ("with a log-probability", scored, _share(scored, f.sampled_tokens)),
     ]
 
 

@@ -107,7 +107,8 @@ COLUMNS = (
             "unique: the trial's id (`path:` and the path where no result can be read), with "
             "`/step_name` for a step"),
         column("trial_id?", TEXT, "the result's own id"),
-        column("trial_name", TEXT, "the directory's name in Harbor"),
+        column("trial_name", TEXT,
+            "as recorded in the result; where none can be read, the directory's name"),
         column("step_name?", TEXT, "null for a single-step trial"),
         column("step_index?", INT32, "from 0, in recorded order"),
         column("task_id?", TEXT, "the full task name"),
@@ -124,7 +125,8 @@ COLUMNS = (
         column("regrade_of?", TEXT,
             "id of the trial that this one supersedes: whose rollout was copied and graded anew, "
             "or the attempt that `harbor serve` retried"),
-        column("artifact_dir", TEXT, "POSIX path, relative to the manifest's parent"),
+        column("artifact_dir", TEXT,
+            "POSIX path below the directory that `parent` in manifest.json names"),
     ),
     *_group(
         Group.WHO,

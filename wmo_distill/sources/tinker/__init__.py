@@ -1,1 +1,1 @@
-"""The files of Harbor trials: where they are, what they hold, and when they changed."""
+"""Captures of tinker-cookbook: rollouts from JSON lines or a store, with their rewards."""
