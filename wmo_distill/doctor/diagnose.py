@@ -1,5 +1,6 @@
 """What directories of trials hold, reported before a build: a sample is read, the rest counted."""
 
+import os
 import tempfile
 import time
 from collections import Counter
