@@ -269,7 +269,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--fresh"):
         regrade(one, two, pass_at=0.5)
     regrade(one, two, pass_at=0.5, fresh=True)
-    with pytest.raises(UsageError, match="pass_at"):
+    with pytest.raises(UsageError, match="--pass-at: expected"):
         regrade(one, two, pass_at=0.75)
     assert regrade(one, two, pass_at=0.5).changed == 0
 
