@@ -14,51 +14,129 @@ from functools import lru_cache
 from typing import Any
 
 CUT = "[cut]"
+# Repeats are bounded, but for one at an end: time grows with the length of a text, whatever it is.
 _NAMES = (
-    r"(?:api|access|private|secret|auth|account|subscription|encryption)[-_]?key(?:[-_]?id)?|secret|"
+    r"(?:(?:secret[-_]?)?access|api|private|secret|auth|account|subscription|encryption)"
+    r"[-_]?key(?:[-_]?id)?|secret|"
     r"passw(?:or)?d|passphrase|authorization|authentication|credentials?|cookie|"
     r"(?:auth|access|refresh|id|session|bearer|security|csrf|api|bot|oauth|client|hf|personal)"
     r"[-_]?token|bearer"
 )
-# In a query string short names are credentials too; elsewhere they are words of every day.
+# As whole names of parameters short ones are credentials too; elsewhere they are everyday words.
 _SHORT = "token|key|sig|signature|auth|session|jwt|pwd"
-_IN_QUERY = rf"[?&;#][^=&;#\s\"'<>]*?(?:{_NAMES}|{_SHORT})[^=&;#\s\"'<>]*="
+_PARAMETER = r"[^=?&;#\s\"'<>]"
+_IN_QUERY = (
+    rf"[?&;#](?={_PARAMETER}{{1,96}}=)(?:(?:x-[a-z]{{1,16}}-)?(?:{_SHORT})|"
+    rf"{_PARAMETER}{{0,64}}?(?:{_NAMES})(?:[-_.[\]]{_PARAMETER}{{0,16}})?)="
+)
 _VALUE = r"[^\s&;#\"'<>,(){}\[\]\\]"
+_TO_VALUE = r"\\{0,4}[\"']?\s{0,8}[:=]\s{0,8}\\{0,4}[\"']?"
+_DIGIT = r"(?=[\w-]{0,64}\d)"
+# Two digits and letters of both cases in one run: neither a word nor words with separators.
+_MIXED = (
+    r"(?-i:(?=[A-Za-z]{0,64}\d[A-Za-z]{0,64}\d)(?=[A-Z\d]{0,64}[a-z])"
+    r"(?=[A-Za-z\d][a-z\d]{0,64}[A-Z]))"
+)
+_KEYS = {
+    "sk-": rf"(?:(?:proj|ant|or|svcacct|admin)-{_DIGIT}(?=[\w-]{{0,64}}?[A-Za-z\d]{{12}})"
+    rf"[\w-]{{16,}}|{_MIXED}[A-Za-z\d]{{20,}}|[\da-f]{{32,}})",
+    **dict.fromkeys(("sk_", "rk_", "pk_"), rf"(?:live|test)_{_DIGIT}[A-Za-z\d]{{16,}}"),
+    "gsk_": rf"{_MIXED}[A-Za-z\d]{{20,}}",
+    "tml-": rf"{_MIXED}[A-Za-z\d]{{16}}[\w-]*",
+    "nvapi-": rf"{_DIGIT}(?=[\w-]{{0,64}}[A-Z])[\w-]{{40,}}",
+    "glpat-": rf"{_DIGIT}(?=[\w-]{{0,64}}[A-Z])[\w-]{{20,}}",
+    "hf_": r"[A-Za-z\d]{34,}",
+    "npm_": r"[A-Za-z\d]{36,}",
+    "r8_": r"[A-Za-z\d]{37,}",
+    "pypi-AgE": r"[\w-]{16,}",
+    **dict.fromkeys(("ghp_", "gho_", "ghs_", "ghu_", "ghr_"), r"[A-Za-z\d]{36,}"),
+    "github_pat_": r"[A-Za-z\d]{22}_\w{20,}",
+    "xox": rf"[abeprs]-{_DIGIT}[\w-]{{10,}}",
+    **dict.fromkeys(("AKIA", "ASIA"), r"[A-Z\d]{16}(?![A-Za-z\d])"),
+    "AIza": r"[\w-]{35}",
+    "eyJ": r"[\w-]{8,512}\.eyJ[\w-]+(?:\.[\w-]*)?",
+    "SG.": r"[\w-]{22}\.[\w-]{43}",
+    "whsec_": rf"{_MIXED}[A-Za-z\d+/]{{24,}}=*",
+    "dop_v1_": r"[\da-f]{64}",
+    "hvs.": rf"{_DIGIT}[\w-]{{24,}}",
+    "ya29.": rf"{_DIGIT}[\w-]{{20,}}",
+    "xai-": r"[A-Za-z\d]{60,}",
+    "pplx-": r"[A-Za-z\d]{40,}",
+    "tgp_v1_": r"[\w-]{40,}",
+    "https://hooks.slack.com/services/": r"T\w{1,32}/B\w{1,32}/\w+",
+}
+"""Forms of keys: what each begins with, and what follows."""
+_EVERY_KEY = "|".join(re.escape(start) + rest for start, rest in _KEYS.items())
+_SCHEMES = "npm|jsr|pip|pypi|cargo|gem|docker|mailto"
+_NO_VALUE = r"(?!(?:auth|token|schem|credential|access|realm)[a-z]{0,16}\b)"
+_ENVIRONMENT = ("PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH", "SSHPASS")
 _RULES = tuple(
     (needles, pattern, put)  # compiled on first use, which most text never asks for
     for needles, pattern, put in (
-        ("@", r"(?i)(?<=://)[^\s/?#\"'<>]+@(?=[^\s@])", f"{CUT}@"),
-        # a password may hold a slash; what follows a port may hold an @
-        ("@", r"(?i)(?<=://)[^\s/?#:@\"'<>]*:(?!\d+[/?#])[^\s\"'<>@?#]*@(?=[\w\[])", f"{CUT}@"),
+        # alone before a host, a word is a token in https, elsewhere the name of a user
         (
             "@",
-            r"(?<![\w/:.@-])(?!mailto:)[\w.%+-]+:[^\s/:@\"'<>]+@(?!sha\d+:)"
-            r"(?=[\w-]+[.:/][\w-])",
+            r"(?i)(?:(?<=https://)|(?<=http://))(?!git@)[^\s/?#:@\"'<>]+@(?=[^\s@])",
+            f"{CUT}@",
+        ),
+        ("@", r"(?<=://)[^\s/?#:@\"'<>]{0,256}:[^\s/?#\"'<>]+@(?=[^\s@])", f"{CUT}@"),
+        # a password may hold a slash; what follows a port may hold an @
+        (
+            "@",
+            r"(?i)(?<=://)[^\s/?#:@\"'<>]{0,256}:(?!\d{1,5}[/?#])[^\s\"'<>@?#]{0,256}@(?=[\w\[])",
+            f"{CUT}@",
+        ),
+        # without a scheme, what follows the host tells it from `package:name@version`
+        (
+            "@",
+            rf"(?<![\w/:.@%+-])(?!(?:{_SCHEMES}):)[\w.%+-]{{1,64}}:(?!git@)"
+            r"[^\s/:@\"'<>]{1,256}@(?!sha\d{1,4}:)(?=[A-Za-z\d][\w.-]{0,253}[:/][\w-])",
             f"{CUT}@",
         ),
         ("=", rf"(?i)({_IN_QUERY}){_VALUE}+", rf"\1{CUT}"),
-        (" \t", rf"(?i)\b(bearer|basic|token|apikey)(\s+)(?=\S*\d){_VALUE}{{8,}}", rf"\1\2{CUT}"),
         (
-            "=:",
-            rf"(?i)(?<![a-z0-9])((?:[a-z0-9]+[-_])*(?:{_NAMES})\\*[\"']?\s*[:=]\s*\\*[\"']?)"
-            rf"(?=[^\s\"',]*\d)(?!\[cut\]){_VALUE}{{6,}}",
+            " \t",
+            rf"(?i)\b(authorization{_TO_VALUE}(?:basic|bearer|token|apikey)\s{{1,8}}){_NO_VALUE}"
+            rf"{_VALUE}{{8,}}",
             rf"\1{CUT}",
         ),
         (
-            ("sk", "rk", "pk", "tml", "nvapi", "glpat", "hf", "npm", "r8", "pypi", "gh", "git",
-            "xox", "AKIA", "ASIA", "AIza", "eyJ"),
-            r"(?<![A-Za-z0-9])(?:(?:sk|rk|pk|gsk|tml|nvapi|glpat|hf|npm|r8|pypi)[-_][\w-]{16,}|"
-            r"gh[opsur]_\w{16,}|github_pat_\w{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[A-Z0-9]{12,}|"
-            r"AIza[\w-]{30,}|eyJ[\w-]{8,}\.eyJ[\w-]+(?:\.[\w-]*)?)",
-            CUT,
+            " \t",
+            rf"(?i)\b(bearer\s{{1,8}}(?=\S{{0,256}}\d)|(?:basic|token|apikey)\s{{1,8}}"
+            rf"(?=[a-z\d]{{16}}){_MIXED}){_VALUE}{{8,}}",
+            rf"\1{CUT}",
         ),
         (
+            "=:",
+            r"(?i)(?=[abcehiopsr])(?:(?<![a-z0-9])|(?-i:(?=[A-Z])(?<=[a-z0-9])))"
+            rf"((?:{_NAMES}){_TO_VALUE})"
+            rf"(?=[^\s\"',]{{0,256}}\d){_VALUE}{{6,}}",
+            rf"\1{CUT}",
+        ),
+        (
+            "=:",
+            rf"(?i)(?<![\w-])((?:token|key|pwd|jwt|auth){_TO_VALUE})"
+            rf"(?:(?=[a-z\d]{{16}}){_MIXED}){_VALUE}{{16,}}",
+            rf"\1{CUT}",
+        ),
+        (_ENVIRONMENT, rf"\b((?:{'|'.join(_ENVIRONMENT)})=[\"']?)(?!\$){_VALUE}+", rf"\1{CUT}"),
+        (
+            ("curl ",),
+            r"\b(curl\s[^\n|;]{0,200}?(?<=\s)(?:-u\s{0,4}|--user[\s=])[\"']?[^\s:/\"']{1,64}:)"
+            rf"(?!\$){_VALUE}+",
+            rf"\1{CUT}",
+        ),
+        (tuple(_KEYS), rf"(?<![A-Za-z0-9])(?:{_EVERY_KEY})", CUT),
+        # a bot of Telegram
+        ((":AA",), r"(?<![\w-])\d{8,10}:AA[\w-]{33}(?![\w-])", CUT),
+        (
             ("PRIVATE KEY",),
-            r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+            r"(?s)-----BEGIN [A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----.*?"
+            r"(?:-----END [A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----|\Z)",
             CUT,
         ),
     )
-)  # fmt: skip
+)
 """Each with texts of which a credential of its kind holds one: most text holds none of them."""
 _SECRET_NAME = rf"(?i).*(?:{_NAMES})|auth|.*headers"
 _MASKED = ("redacted", "masked", "scrubbed", "censored", "removed")

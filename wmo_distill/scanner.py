@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _NO_SECRETS = frozenset({"Public IP (ipv4)"})
 _OURS = "credential"
+_PIECE = re.compile(r"(?s)(?P<one>\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.)(?P<repeat>[*+]?)")
+"""A piece of a pattern (a character, its escape, or a set of them) and an endless repeat of it."""
 _WORD_START = "\u2581"
 """How SentencePiece writes the space before a word; a token decoded alone loses it."""
 
@@ -169,4 +171,19 @@ def _rules() -> Iterator[tuple[str, re.Pattern[str]]]:
     kinds: dict[str, type] = get_mapping_from_secret_type_to_class()
     for name, detector in sorted(kinds.items()):
         if issubclass(detector, RegexBasedDetector) and name not in _NO_SECRETS:
-            yield from ((name, pattern) for pattern in detector().denylist)
+            yield from ((name, _bounded(pattern)) for pattern in detector().denylist)
+
+
+def _bounded(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """The rule with a limit to every repeat: some of them take the square of a text's length.
+
+    `key *=.+`   ->   `key {0,8}=.{1,128}`
+    """
+
+    def bound(found: re.Match[str]) -> str:
+        one, repeat = found["one"], found["repeat"]
+        if not repeat:
+            return one
+        return f"{one}{{{'0' if repeat == '*' else '1'},{8 if one == ' ' else 128}}}"
+
+    return re.compile(_PIECE.sub(bound, pattern.pattern), pattern.flags)

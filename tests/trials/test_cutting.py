@@ -52,7 +52,7 @@ def test_what_is_cut(text: str, cut: str) -> None:
         ({"a": ["https://u:p@h/x"]}, {"a": [f"https://{CUT}@h/x"]}),
         ({"headers": {"X": "y"}, "n": 1}, {"headers": CUT, "n": 1}),
         ({"m": {"token": "x", "is_secret": True}}, {"m": {"token": CUT, "is_secret": True}}),
-        ({"sk-abcdefghijklmnopqrst": 1}, {CUT: 1}),
+        ({"sk-proj-abcdefghijk12345678": 1}, {CUT: 1}),
         ({"top": [{"token": "=", "logprob": -1}], "x": {"token": "y"}},
          {"top": [{"token": "=", "logprob": -1}], "x": {"token": CUT}}),
         ({"a": 'say "password": "hunter2x"'}, {"a": f'say "password": "{CUT}"'}),
