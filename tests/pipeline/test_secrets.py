@@ -9,6 +9,7 @@ from pipeline_trials import make_trial
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import wmo_distill
+from wmo_distill.credentials import CUT
 from wmo_distill.datums.dataset import iter_datums
 from wmo_distill.datums.datum import TrainDatum
 from wmo_distill.datums.shards import build_datum_shards
@@ -190,3 +191,15 @@ def test_what_is_missing_is_named(tmp_path: Path, tokenizer: Path) -> None:
         with pytest.raises(UsageError, match=r"found no tokenizers; pip install"):
             wmo_distill.build([job], out, on_secret="flag", tokenizer=tokenizer)
     assert not out.exists()
+
+
+def test_the_sink_of_a_trial_whose_name_was_cut_is_used(tmp_path: Path) -> None:
+    make_trial(tmp_path / "job" / TOKEN)
+    make_trial(tmp_path / "job" / "t2")
+    sinks = tmp_path / "sinks"
+    sinks.mkdir()
+    for name in (TOKEN, "gone"):
+        (sinks / f"{name}.jsonl").touch()
+    summary = wmo_distill.build([tmp_path / "job"], tmp_path / "out", sinks=sinks, workers=1)
+    assert CUT in {record.trial_name for record in wmo_distill.iter_records(tmp_path / "out")}
+    assert summary.unused_sink_files == ["gone.jsonl"]

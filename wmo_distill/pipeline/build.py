@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wmo_distill.credentials import CUT
 from wmo_distill.engines.local import Local
 from wmo_distill.engines.outcome import Engines
 from wmo_distill.errors import ReadFault
@@ -158,6 +159,8 @@ class _Run:
     def _summary(self, totals: LedgerTotals, parts: Sequence[PartInfo], **more: object) -> Summary:
         rows = self.roster.rows.values()
         names = {row.trial_name for row in rows if row.trial_name is not None}
+        # Harbor names a trial's directory after it: that name is never cut.
+        names |= {row.path.rpartition("/")[2] for row in rows if CUT in (row.trial_name or "")}
         unused = self._unused_sinks(names)
         states = [row.state for row in rows]
         states += [pending.work.state for pending in self.roster.pending.values()]
