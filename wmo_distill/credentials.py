@@ -67,6 +67,8 @@ _KEYS = {
 }
 """Forms of keys: what each begins with, and what follows."""
 _EVERY_KEY = "|".join(re.escape(start) + rest for start, rest in _KEYS.items())
+_HOST = r"(?:(?!v\d)[A-Za-z][\w.-]{0,253}|\d{1,3}(?:\.\d{1,3}){3}|\[)"
+"""No version or date: these are written after an @ too."""
 _SCHEMES = "npm|jsr|pip|pypi|cargo|gem|docker|mailto"
 _NO_VALUE = r"(?!(?:auth|token|schem|credential|access|realm)[a-z]{0,16}\b)"
 _ENVIRONMENT = ("PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH", "SSHPASS")
@@ -83,14 +85,15 @@ _RULES = tuple(
         # a password may hold a slash; what follows a port may hold an @
         (
             "@",
-            r"(?i)(?<=://)[^\s/?#:@\"'<>]{0,256}:(?!\d{1,5}[/?#])[^\s\"'<>@?#]{0,256}@(?=[\w\[])",
+            r"(?<=://)[^\s/?#:@\"'<>]{0,256}:(?!\d{1,5}[/?#])[^\s\"'<>@?#]{0,256}@"
+            rf"(?={_HOST})",
             f"{CUT}@",
         ),
         # without a scheme, what follows the host tells it from `package:name@version`
         (
             "@",
-            rf"(?<![\w/:.@%+-])(?!(?:{_SCHEMES}):)[\w.%+-]{{1,64}}:(?!git@)"
-            r"[^\s/:@\"'<>]{1,256}@(?!sha\d{1,4}:)(?=[A-Za-z\d][\w.-]{0,253}[:/][\w-])",
+            rf"(?<![\w/:.@%+-])(?!(?:{_SCHEMES}|\d{{1,9}}):)[\w.%+-]{{1,64}}:(?!git@)"
+            rf"[^\s/:@\"'<>]{{1,256}}@(?!sha\d{{1,4}}:)(?={_HOST}[:/][\w-])",
             f"{CUT}@",
         ),
         ("=", rf"(?i)({_IN_QUERY}){_VALUE}+", rf"\1{CUT}"),

@@ -19,7 +19,8 @@ HONEST = (
     "glpat-rotation-documentation-page", "github_pat_rotation_documentation_x",
     "AKIACOMMONNAME2024", "ASIA2024CONFERENCE",
     "npm:react@18.2.0", "npm:react@18.2.0/index.js", "pip:numpy@1.26.0", "cargo:serde@1.0",
-    "latency:5ms@p99.9", "note:ping@example.com",
+    "tinker://run:train:0/w@1", "model:8b@v1.2/ckpt", "10:30@monday/5", "latency:5ms@p99.9",
+    "note:ping@example.com",
     "ssh://git@github.com/org/repo", "git+ssh://git@github.com/org/repo",
     "https://h/?keyword=abc1", "https://h/?a=1&design=abc1", "https://h/?monkey=abc1",
     "https://h/?signal=abc1", "https://h/issues?authors=bob",
@@ -50,6 +51,7 @@ VALUES = (
     ('"SecretAccessKey": "', "wJalrXUtnFEMI/K7MDENG", '"'),
     ("awsSecretAccessKey=", "wJalrXUtnFEMI7", ""),
     ("curl -s -u user:", "pass", " https://h"), ("curl --user 'user:", "pass", "' https://h"),
+    ("", "user:pass", "@10.0.0.1:80/x"), ("redis://", ":pass", "@host:6379"),
     ("https://h/?X-Goog-Signature=", "9f", "&a=1"), ("https://h/?key=", "abc", ""),
 )  # fmt: skip
 
