@@ -32,9 +32,9 @@ Check = Callable[[bytes], None]
 def document(form: str, folder: Path) -> Check:
     """A result or a trajectory: the fast reader answers as the plain one does."""
     folder.mkdir(exist_ok=True)
-    files = TrialFiles(folder)
 
     def check(data: bytes) -> None:
+        files = TrialFiles(folder)  # of one trial: it counts what is parsed
         (folder / "x.json").write_bytes(data)
         value = files.read_json("x.json")
         reads: list[Any]
