@@ -9,7 +9,7 @@ import pytest
 
 from tests.pipeline.pipeline_trials import make_job
 from tests.torture import __main__ as runner
-from tests.torture import at_once, kills, write_faults
+from tests.torture import at_once, hostile_trials, kills, write_faults
 from tests.torture.attack import LeftOut, Try, times
 
 Attack = Callable[[float, Path], Iterator[Try | LeftOut]]
@@ -35,6 +35,13 @@ def test_a_job_that_is_built_while_it_runs(tmp_path: Path, seed: int) -> None:
     job, out = make_job(tmp_path / "job"), tmp_path / "out"
     assert at_once.run_live(job, out, random.Random(seed)) > 5
     assert at_once.differs(out, job, tmp_path / "once") is None
+
+
+def test_hostile_trials(tmp_path: Path) -> None:
+    """Each kind, small."""
+    tries = list(hostile_trials.attack(0.002, tmp_path))
+    assert len(tries) == len(hostile_trials.HOSTILE)
+    assert [one.fault for one in tries if isinstance(one, Try)] == [None] * len(tries)
 
 
 def test_the_table_and_the_exit_code(
