@@ -130,12 +130,13 @@ class RegularFile(io.FileIO):
             os.close(fd)
             raise
         self.is_regular = stat.S_ISREG(state.st_mode)
-        self._path, self._size, self._at = path, state.st_size, 0
+        self.size = state.st_size
+        self._path, self._at = path, 0
 
     def read(self, size: int | None = -1, /) -> bytes:
         """So many bytes, or all that follow; fewer only where the file ends."""
         whole = size is None or size < 0
-        left = max(0, self._size - self._at) + 1 if whole or size is None else size
+        left = max(0, self.size - self._at) + 1 if whole or size is None else size
         pieces = []
         while left and (piece := self._ask(os.pread, left)):
             self._at += len(piece)

@@ -97,7 +97,7 @@ class TrialFiles:
             return opened
         with opened:
             try:
-                size = os.fstat(opened.fileno()).st_size
+                size = opened.size
                 if most < 0 and size > TEXT_BYTES:
                     if b"\0" in (opened.read(1 << 16) or b""):
                         return Absent.UNREADABLE
