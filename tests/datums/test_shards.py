@@ -162,7 +162,7 @@ def test_what_is_wrong_is_reported_before_work(dataset: Path, tmp_path: Path) ->
     with pytest.raises(UsageError, match="found that of a dataset"):
         build_datum_shards(dataset, dataset, fresh=True)
     assert [p.name for p in (tmp_path / "other").iterdir()] == ["file"]
-    with pytest.raises(UsageError, match=r"--task: expected one of .*, found 'none'"):
+    with pytest.raises(UsageError, match=r"--task: expected a task of .*, found 'none'"):
         build_datum_shards(dataset, tmp_path / "d", DatumOptions(tasks=("none",)))
     assert not (tmp_path / "d").exists()
 

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import gc
 import os
 import stat
 import time
@@ -34,6 +35,7 @@ def test_one_holder_at_a_time(
 
     if not directories:
         monkeypatch.setattr(fcntl, "flock", files_only)
+    gc.collect()  # what other tests left open is not closed meanwhile
     opened = len(os.listdir("/dev/fd"))
     with writer_lock(tmp_path):
         for _ in range(2):

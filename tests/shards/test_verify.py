@@ -70,7 +70,7 @@ def test_a_part_that_may_not_be_read(out: Path, monkeypatch: pytest.MonkeyPatch)
     found = "expected a readable file, found Permission denied; change its permissions"
     assert said == [f"parts/part-0000{n}.parquet: {found}" for n in (0, 1)]
     run = CliRunner().invoke(app, ["verify", str(out)])
-    assert run.stderr == f"{out}: 2 faults; then verify again\n"
+    assert run.stderr == f"wmo-distill: {out}: 2 faults; then verify again\n"
     closed.remove(os.fspath(out / PART))
     assert "restore the files" not in CliRunner().invoke(app, ["verify", str(out)]).stderr
 
