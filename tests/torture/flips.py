@@ -1,12 +1,6 @@
-"""Bits flipped in everything that we write: `verify` sees each, and no reader gives other rows.
-
-python -m tests.torture.flips 3000
-"""
+"""Bits flipped in everything that we write: `verify` sees each, and no reader gives other rows."""
 
 import random
-import shutil
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,18 +84,3 @@ def after(name: str, out: Path, sound: Any) -> str:
 def problems(counts: Counter[str]) -> Iterator[str]:
     """Those that must not be."""
     return (name for name in counts if name.isupper() or name.split()[0].isupper())
-
-
-def main(number: int) -> int:
-    folder = Path(tempfile.mkdtemp(prefix="flips-"))
-    try:
-        counts = flips(folder, number, seed=random.SystemRandom().randrange(2**32))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    for name, count in sorted(counts.items()):
-        sys.stdout.write(f"{count:>8,}  {name}\n")
-    return 1 if any(problems(counts)) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
