@@ -87,8 +87,8 @@ class TrialFiles:
         """Of the files of these names."""
         return sum_of(state for name in names if (state := self.stat(name)) is not None)
 
-    def read(self, relative: str, most: int = -1) -> bytes | Absent:
-        """The whole file, or its first `most` bytes; TooLarge for a file that is no document.
+    def read(self, relative: str, most: int = -1, start: int = 0) -> bytes | Absent:
+        """The whole file, or `most` bytes from `start`; TooLarge for a file that is no document.
 
         Zeros at the start of a large one say that it is no text at all.
         """
@@ -102,6 +102,7 @@ class TrialFiles:
                     if b"\0" in (opened.read(1 << 16) or b""):
                         return Absent.UNREADABLE
                     refuse_beyond(size, TEXT_BYTES, f"{relative}: bytes of one document")
+                opened.seek(start)
                 return opened.read(most)
             except MemoryError:
                 return Absent.UNREADABLE

@@ -143,7 +143,7 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     except TooLarge as error:
         return failed(work, Reason.DOCUMENT_TOO_LARGE, str(error)), ()
     except (ReadFault, OSError) as fault:
-        return replace(failed(work, Reason.IO_ERROR), error=str(fault)), ()
+        return failed(work, Reason.IO_ERROR, str(fault)), ()
     except Exception as error:
         return failed(work, Reason.READ_FAILED, error), ()
     records = read.records

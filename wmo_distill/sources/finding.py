@@ -159,8 +159,8 @@ class _Walk:
             here = source.find(folder)
         except TooLarge as error:
             here = Here(faults=(str(error),))
-        here = replace(here, trials=tuple(map(_without_credentials, here.trials)))
-        self.trials.update({trial.path: trial for trial in here.trials})
+        for trial in map(_without_credentials, here.trials):
+            self.trials[trial.path] = trial
         for said in here.faults[:1]:
             self.unlisted.setdefault(folder.relative, said)
         return here

@@ -8,17 +8,17 @@ again, whatever its size.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import IO
 
-from wmo_distill.disk import RegularFile
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
+from wmo_distill.tokenjson.window import WINDOW
 
 Mark = tuple[str, int]
 """A digest of a record, and its size in bytes."""
 
 NO_MARK: Mark = ("", 0)
-_PIECE = 1 << 20
 
 
 def mark_of(*values: object) -> Mark:
@@ -80,16 +80,24 @@ def marks_of(files: TrialFiles, name: str, places: Sequence[tuple[int, int]]) ->
     if isinstance(opened, Absent):
         return [NO_MARK] * len(places)
     with opened:
-        return [_mark_between(opened, start, end) for start, end in places]
+        return [mark_between(opened, start, end) for start, end in places]
 
 
-def _mark_between(opened: RegularFile, start: int, end: int) -> Mark:
-    digest, left = hashlib.sha256(), end - start
-    opened.seek(start)
-    while left and (piece := opened.read(min(left, _PIECE))):
+def mark_between(file: IO[bytes], start: int, end: int) -> Mark:
+    """Of the bytes that are there now."""
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces(file, start, end):
         digest.update(piece)
-        left -= len(piece)
-    return digest.hexdigest(), end - start - left
+        size += len(piece)
+    return digest.hexdigest(), size
+
+
+def pieces(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
+    """The bytes of a file from `start` to `end`, or to where it ends."""
+    file.seek(start)
+    while start < end and (piece := file.read(min(WINDOW, end - start))):
+        start += len(piece)
+        yield piece
 
 
 def state_of_sections(

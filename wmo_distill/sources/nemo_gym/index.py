@@ -41,8 +41,8 @@ def is_rollouts_file(files: TrialFiles, name: str) -> bool:
     """Whether the first or last bytes of a file look like rows of Gym, damaged or not."""
     state = files.stat(name)
     ends = {0} if state is None else {0, max(0, state.st_size - END_BYTES)}
-    found = [read_part(files, name, start, END_BYTES) for start in sorted(ends)]
-    return any(part is not None and _SIGN.search(part) for part in found)
+    found = [files.read(name, END_BYTES, start) for start in sorted(ends)]
+    return any(not isinstance(part, Absent) and _SIGN.search(part) for part in found)
 
 
 def rows_of(files: TrialFiles, name: str) -> tuple[RowPlace, ...]:
@@ -84,19 +84,6 @@ def lines_of(opened: RegularFile) -> Iterator[tuple[int, int, bytes]]:
                 yield number, start, line
             start += len(line)
             number += 1
-
-
-def read_part(files: TrialFiles, name: str, start: int, size: int) -> bytes | None:
-    """Some bytes of a file, such as a line; None where they cannot be read."""
-    opened = files.open(name)
-    if isinstance(opened, Absent):
-        return None
-    with opened:
-        try:
-            opened.seek(start)
-            return opened.read(size)
-        except MemoryError:
-            return None
 
 
 def rollout_id(task: int, rollout: int, attempt: int) -> str:

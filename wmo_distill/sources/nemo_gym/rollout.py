@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wmo_distill.files import TrialFiles, plain_text
+from wmo_distill.files import Absent, TrialFiles, plain_text
 from wmo_distill.records import Completeness, StopReason
-from wmo_distill.sources.nemo_gym.index import read_part
 from wmo_distill.sources.nemo_gym.lines import NAMES, Line, read_object
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import at
@@ -105,8 +104,8 @@ def read_rollout(
     files: TrialFiles, name: str, start: int, size: int, *, extra: bool
 ) -> Rollout | None:
     """The row at an offset of a file, None where it cannot be read."""
-    data = read_part(files, name, start, size)
-    line = None if data is None else read_object(data)
+    data = files.read(name, size, start)
+    line = None if isinstance(data, Absent) else read_object(data)
     return None if line is None else Rollout(line.value, tuple(_calls(line, extra)))
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wmo_distill.files import NO_STATE, FilesState, TrialFiles, path_text
+from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles, path_text
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import Folder, FoundTrial, Here
 from wmo_distill.sources.evidence import Evidence
 from wmo_distill.sources.growth import NO_MARK, mark_of, state_of
 from wmo_distill.sources.nemo_gym.episode import Place, read_episode
-from wmo_distill.sources.nemo_gym.index import RowPlace, read_part
+from wmo_distill.sources.nemo_gym.index import RowPlace
 from wmo_distill.sources.nemo_gym.joining import CAPTURE_FILES, Directory, Runs
 
 _FAILURES = re.compile(r"_failures$")
@@ -51,7 +51,8 @@ class NemoGym:
             return capture
         mark = place.mark
         if whole != place.whole:
-            mark = mark_of(read_part(files, place.row, place.start, place.size) or b"")
+            data = files.read(place.row, place.size, place.start)
+            mark = mark_of(b"" if isinstance(data, Absent) else data)
         return state_of([mark, ("", capture.bytes)], capture)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:

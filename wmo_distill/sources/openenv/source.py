@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wmo_distill.files import FilesState, TrialFiles, path_text
@@ -43,7 +43,7 @@ class OpenEnv:
         for trial in found:
             taken[trial.path] += 1
             again = taken[trial.path]
-            unique.append(trial if again == 1 else _renamed(trial, f"{trial.path}#{again}"))
+            unique.append(trial if again == 1 else replace(trial, path=f"{trial.path}#{again}"))
         return Here(tuple(unique)) if unique else NOTHING
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
@@ -93,9 +93,3 @@ def _by_session(pieces: Sequence[Piece]) -> list[list[Piece]]:
 
 def _pieces_of(found: FoundTrial) -> Pieces:
     return found.locator if isinstance(found.locator, Pieces) else Pieces("", ())
-
-
-def _renamed(trial: FoundTrial, path: str) -> FoundTrial:
-    return FoundTrial(
-        trial.source, trial.root, path, trial.trial_id, trial.trial_name, trial.locator
-    )

@@ -1,15 +1,13 @@
 """A JSON value of a file; the token lists of a long one are read as it streams by."""
 
-import json
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-import orjson
-
-from wmo_distill.files import Absent, parse_json
-from wmo_distill.limits import TEXT_BYTES, refuse_beyond, refuse_large_value
+from wmo_distill.files import Absent
+from wmo_distill.limits import TEXT_BYTES, refuse_beyond
+from wmo_distill.sources.captured import parsed
+from wmo_distill.sources.growth import pieces
 from wmo_distill.sources.values import object_in
-from wmo_distill.sources.verifiers.lines import pieces
 from wmo_distill.tokenjson.flat import cut_lists
 from wmo_distill.tokenjson.numbers import NotFlat, NotText, read_ids, read_logprobs
 from wmo_distill.tokenjson.rows import DAMAGED_IDS, IdRow
@@ -32,22 +30,13 @@ def value_at(file: IO[bytes], start: int, stop: int) -> Any | Absent:
             return _long(file, start, stop)
         except (NotFlat, NotText):
             refuse_beyond(stop - start, TEXT_BYTES, "bytes of one line")
-    return loads(b"".join(pieces(file, start, stop)))
+    return parsed(b"".join(pieces(file, start, stop)))
 
 
 def value_around(file: IO[bytes], whole: tuple[int, int], listed: tuple[int, int]) -> Any | Absent:
     """The value of a line with an empty list in the place of one that it holds."""
     before = b"".join(pieces(file, whole[0], listed[0]))
-    return loads(before + b"[]" + b"".join(pieces(file, listed[1], whole[1])))
-
-
-def loads(data: bytes) -> Any | Absent:
-    """The fast parser takes most."""
-    refuse_large_value(data)
-    try:
-        return orjson.loads(data)
-    except json.JSONDecodeError:
-        return parse_json(data)
+    return parsed(before + b"[]" + b"".join(pieces(file, listed[1], whole[1])))
 
 
 def mask_of(value: Any) -> Mask | None:
@@ -64,7 +53,7 @@ def mask_of(value: Any) -> Mask | None:
 
 def _long(file: IO[bytes], start: int, stop: int) -> Any:
     text, rows = cut_lists(_Section(file, start, stop), _READERS)
-    value = loads(text)
+    value = parsed(text)
     for holder in _holders(value):
         for name, placeholder in holder.items():
             if isinstance(placeholder, str) and placeholder in rows:
@@ -92,14 +81,14 @@ def _mask(text: bytes) -> Mask | None:
     k, others = text.count(b"true"), text.count(b"false")
     if text == b",".join([b"false"] * others + [b"true"] * k):
         return Mask(k + others, k)
-    value = loads(b"[%b]" % text)
+    value = parsed(b"[%b]" % text)
     if isinstance(value, Absent):
         raise NotFlat
     return mask_of(value)
 
 
 def _nothing(text: bytes) -> None:
-    if isinstance(loads(b"[%b]" % text), Absent):
+    if isinstance(parsed(b"[%b]" % text), Absent):
         raise NotFlat
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
+from wmo_distill.files import Absent, FilesState, TrialFiles
+from wmo_distill.sources.growth import mark_between
 from wmo_distill.tokenjson.window import WINDOW
 
 _SPACE = b" \t\r"
@@ -106,23 +107,5 @@ def lines_of(path: Path) -> Iterator[Line]:
 
 def is_there(file: IO[bytes], place: Place) -> bool:
     """Whether the line is in the file as it was found."""
-    found = hashlib.sha256()
-    for piece in pieces(file, place.offset, place.offset + place.length):
-        found.update(piece)
-    return found.hexdigest() == place.digest
-
-
-def pieces(file: IO[bytes], start: int, stop: int) -> Iterator[bytes]:
-    """The bytes of a file from `start` to `stop`, or to its end."""
-    file.seek(start)
-    while start < stop:
-        piece = file.read(min(WINDOW, stop - start))
-        if not piece:
-            return
-        start += len(piece)
-        yield piece
-
-
-def file_state(path: Path) -> FilesState:
-    state = TrialFiles(path.parent).stat(path.name)
-    return NO_STATE if state is None else FilesState(state.st_size, state.st_mtime_ns)
+    digest, _ = mark_between(file, place.offset, place.offset + place.length)
+    return digest == place.digest

@@ -14,15 +14,14 @@ from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import Evidence
+from wmo_distill.sources.growth import pieces
 from wmo_distill.sources.verifiers import document
 from wmo_distill.sources.verifiers.document import value_around, value_at
 from wmo_distill.sources.verifiers.lines import (
     Line,
     Place,
-    file_state,
     is_there,
     lines_of,
-    pieces,
 )
 from wmo_distill.sources.verifiers.outline import Kind, Outline, outline_of
 from wmo_distill.sources.verifiers.rows import row_evidence
@@ -49,7 +48,7 @@ class Verifiers:
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         place = found.locator
         assert isinstance(place, Place)
-        if file_state(found.root) == place.file:
+        if TrialFiles(found.root.parent).state_of((found.root.name,)) == place.file:
             return place.state
         with _opened(found) as file:
             there = file is not None and is_there(file, place)
@@ -75,7 +74,7 @@ class Verifiers:
 
     def _in_file(self, folder: Folder, name: str) -> list[FoundTrial]:
         path = folder.path / name
-        state = file_state(path)
+        state = TrialFiles(folder.path).state_of((name,))
         seen: Counter[str] = Counter()
         found: list[FoundTrial] = []
         ours = False
