@@ -10,7 +10,7 @@ from wmo_distill.segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Totals of one episode's spans; all but `subagent_tokens` speak of segment 0."""
+    """Totals of one episode's spans; all but `subagent_tokens` count segment 0."""
 
     n_calls: int
     fragments: int

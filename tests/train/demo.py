@@ -193,7 +193,7 @@ def train(
     for _ in range(plan.steps):
         batch = source.sample(datums, min(plan.batch, len(datums)))
         ids = padded([datum.token_ids for datum in batch], torch.int64)
-        # Entry j of the new log-probabilities speaks of token j + 1: the others lose their first.
+        # Entry j of the new log-probabilities is that of token j + 1: the others lose their first.
         mask = padded([datum.loss_mask for datum in batch], torch.float32)[:, 1:]
         sampled = padded([datum.sampled_logprobs for datum in batch], torch.float32)[:, 1:]
         advantages = padded([_advantages(datum) for datum in batch], torch.float32)[:, 1:]

@@ -64,7 +64,7 @@ DROPS = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainDatum:
-    """An unshifted sequence: entry i of every per-token array speaks of token i.
+    """An unshifted sequence: entry i of every per-token array is that of token i.
 
     `loss_mask` is True at trained tokens; `sampled_logprobs` is 0.0 where it is False, and NaN at
     a trained token only in a supervised build, where none was recorded.

@@ -17,7 +17,7 @@ SCHEMA_VERSION = 2
 class DatumSummary(BaseModel):
     """The funnel from records to datums, and what was lost on the way; tokens are sampled ones.
 
-    records == filtered + without_tokens + dropped_groups + the records that `stats` speaks of.
+    records == filtered + without_tokens + dropped_groups + the records that `stats` counts.
     """
 
     model_config = ConfigDict(frozen=True)

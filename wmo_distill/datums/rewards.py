@@ -61,7 +61,7 @@ def chosen_rewards(
     """For every episode of a dataset, by episode_id; `rows` hold `COLUMNS`.
 
     A single-step trial has one reward, its own. `pass_at` is the dataset's: with the trial's
-    reward, `passed` speaks of that one.
+    reward, `passed` is about that one.
     """
     own: dict[str, ChosenReward] = {}
     trials: dict[tuple[str | None, str], list[Mapping[str, Any]]] = defaultdict(list)

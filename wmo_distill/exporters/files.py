@@ -85,7 +85,7 @@ class RowFiles:
         return self
 
     def add(self, row: Mapping[str, Any], tokens: int) -> None:
-        """Add a row, which speaks of `tokens` tokens."""
+        """Add a row of `tokens` tokens."""
         if self._file_tokens + tokens > FILE_TOKENS and self._file_tokens:
             self._close()
         self._open()

@@ -107,7 +107,7 @@ def cut(
 def cells_digest(cells: Iterable[ScoreCell]) -> str:
     """16 hex digits over what the cells of one trial put into its rows; empty without cells.
 
-    Behind it are the columns that are the verifier's where no cell speaks of them: "0f…9+tests".
+    Behind it are the columns that are the verifier's where no cell gives them: "0f…9+tests".
     """
     rows = [cell.model_dump(mode="json", exclude={"artifact_dir"}) for cell in cells]
     text = json.dumps(rows, sort_keys=True, separators=(",", ":"))

@@ -8,7 +8,7 @@ UNUSED_NAMED = 20
 
 
 class Summary(BaseModel):
-    """`found` to `bytes_out` speak of the dataset as it is now, the rest of this run."""
+    """`found` to `bytes_out` describe the dataset as it is now, the rest of this run."""
 
     model_config = ConfigDict(frozen=True)
 

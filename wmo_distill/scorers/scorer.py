@@ -31,7 +31,7 @@ class ScoreFault(StrEnum):
     """More bytes than an answer about so many tokens and candidates can have."""
     WRONG_LENGTH = "wrong_length"
     OTHER_TOKENS = "other_tokens"
-    """The answer speaks of other ids than were asked about."""
+    """The answer is about other ids than were asked about."""
     NOT_FINITE = "not_finite"
     """A trained token's log-probability is missing, NaN, infinite or a server's stand-in for it."""
     POSITIVE = "positive"

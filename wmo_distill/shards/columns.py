@@ -26,7 +26,7 @@ class Column:
     type: pa.DataType
     nullable: bool
     group: str
-    """What it speaks of; for a record it decides where its value is."""
+    """What it is about; for a record it decides where its value is."""
     meaning: str
     unit: str | None = None
     words: Words | None = None
@@ -47,7 +47,7 @@ def column(
 
 
 def list_of(of: pa.DataType, *, nullable: bool = False) -> pa.DataType:
-    """Lists; `nullable` speaks of their elements."""
+    """Lists; `nullable` is about their elements."""
     return pa.list_(pa.field("element", of, nullable=nullable))
 
 

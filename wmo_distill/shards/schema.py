@@ -37,7 +37,7 @@ PARTS_DIR = "parts"
 
 
 class Group(StrEnum):
-    """What a column speaks of; it decides where its value is in a TrialRecord."""
+    """What a column is about; it decides where its value is in a TrialRecord."""
 
     IDENTITY = "identity"
     WHO = "who"

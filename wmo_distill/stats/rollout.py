@@ -1,6 +1,6 @@
 """Rollout statistics over the columns of record shards: outcomes, endings, tokens, policy.
 
-A record is one episode. Measured means graded and valid; rates speak of measured records unless
+A record is one episode. Measured means graded and valid; rates count measured records unless
 their name says `raw`.
 """
 
@@ -66,7 +66,7 @@ class Funnel(BaseModel):
 
 
 class TokenTotals(BaseModel):
-    """Sums over the records; all but `subagent` speak of the main chat."""
+    """Sums over the records; all but `subagent` count the main chat."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece(Section):
-    """One object of a file that speaks of a session."""
+    """One object of a file that is about a session."""
 
     kind: Kind
     session: str | None
