@@ -33,6 +33,7 @@ ORDER = (
     "sources",
     "trials",
     "reference",
+    "decoding",
     "scanner",
     "trial",
     "engines",
@@ -44,6 +45,8 @@ ORDER = (
     "doctor",
     "pipeline",
     "report",
+    "page",
+    "view",
     "cli",
     "__main__",
 )
