@@ -40,6 +40,14 @@ class ReadFault(DistillError):  # noqa: N818 - what the file system answered
         return f"{path}: expected to read what is there, found {self.found}"
 
 
+def extra_missing(what: str, extra: str, error: ImportError) -> UsageError:
+    """What is said where the packages of an extra are not installed."""
+    return UsageError(
+        f"{what}: expected the packages of the extra `{extra}`, found no {error.name}; "
+        f'pip install "wmo-distill[{extra}]"'
+    )
+
+
 def shown(value: object) -> str:
     """A value as JSON on one short line."""
     try:
