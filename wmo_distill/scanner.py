@@ -9,27 +9,23 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wmo_distill.arrays import Ids
 from wmo_distill.credentials import patterns
-from wmo_distill.errors import UsageError
+from wmo_distill.decoding import Decoder, load
+from wmo_distill.errors import UsageError, extra_missing
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions, OnSecret
 from wmo_distill.records import Secret, SegmentInfo, SpanSource, TrialRecord
 from wmo_distill.segment import Segment
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 _NO_SECRETS = frozenset({"Public IP (ipv4)"})
 _OURS = "credential"
 _PIECE = re.compile(r"(?s)(?P<one>\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.)(?P<repeat>[*+]?)")
 """A piece of a pattern (a character, its escape, or a set of them) and an endless repeat of it."""
-_WORD_START = "\u2581"
-"""How SentencePiece writes the space before a word; a token decoded alone loses it."""
 
 
 class Hit(NamedTuple):
@@ -41,15 +37,15 @@ class Hit(NamedTuple):
 
 
 class Scanner:
-    """Searches the text of token ids; pieces of text are remembered by id."""
+    """Searches the text of token ids."""
 
-    def __init__(self, tokenizer: "Tokenizer", rules: list[tuple[str, re.Pattern[str]]]) -> None:
-        self._tokenizer, self._rules = tokenizer, rules
-        self._pieces: dict[int, str | None] = {}
+    def __init__(self, decoder: Decoder, rules: list[tuple[str, re.Pattern[str]]]) -> None:
+        self._decoder, self._rules = decoder, rules
 
     def search(self, ids: Ids) -> tuple[list[Hit], bool]:
         """(the secrets in order, whether every id is one of the tokenizer's)."""
-        found = [self._piece(token) for token in ids.tolist()]
+        # A part of a character gives a mark in its place; secrets are written in whole ones.
+        found = list(map(self._decoder.text_of, ids.tolist()))
         pieces = [piece or "" for piece in found]
         text = "".join(pieces)
         ends = np.cumsum([len(piece) for piece in pieces])
@@ -60,21 +56,6 @@ class Scanner:
                     first, last = np.searchsorted(ends, (match.start(), match.end() - 1), "right")
                     hits.add(Hit(int(first), int(last) + 1, rule))
         return merged(hits), None not in found
-
-    def _piece(self, token: int) -> str | None:
-        """The text of one id, None for one that is not the tokenizer's.
-
-        A part of a character gives a mark in its place; secrets are written in whole ones.
-        """
-        if token not in self._pieces:
-            name = self._tokenizer.id_to_token(token)
-            piece = None
-            if name is not None:
-                piece = self._tokenizer.decode([token], skip_special_tokens=False)
-                if name.startswith(_WORD_START) and not piece.startswith(" "):
-                    piece = f" {piece}"
-            self._pieces[token] = piece
-        return self._pieces[token]
 
 
 def merged(hits: Iterable[Hit]) -> list[Hit]:
@@ -108,20 +89,10 @@ def checked_tokenizer(options: BuildOptions) -> Path | None:
 def scanner_of(file: Path) -> Scanner:
     """UsageError for a file that is no tokenizer, and without the extra `secrets`."""
     try:
-        from tokenizers import Tokenizer
-
         rules = list(_rules())
     except ImportError as error:
-        raise UsageError(
-            f"--on-secret: expected the packages of the extra `secrets`, found no {error.name}; "
-            'pip install "wmo-distill[secrets]"'
-        ) from None
-    try:
-        return Scanner(Tokenizer.from_file(str(file)), rules)
-    except Exception as error:  # the library raises no type of its own
-        raise UsageError(
-            f"--tokenizer: expected a tokenizer.json, found {file}: {error}; check the path"
-        ) from None
+        raise extra_missing("--on-secret", "secrets", error) from None
+    return Scanner(load(file), rules)
 
 
 def without_secrets(record: TrialRecord, scanner: Scanner, action: OnSecret) -> TrialRecord:

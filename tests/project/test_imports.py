@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "wmo_distill"
 
 ORDER = (
+    "visible",
     "errors",
     "limits",
     "disk",

@@ -35,7 +35,7 @@ def test_nothing_is_no_table_and_no_title() -> None:
 
 def test_no_control_character_gets_through() -> None:
     text = section("t\x1b", [("a\n", "b\x07")], head=("c\r", "d"))
-    assert text == "t?\n  c?  d\n  a?  b?"
+    assert text == "t\\x1b\n  c\\r  d\n  a\\n  b\\x07"
 
 
 def test_counts_are_the_most_frequent_first() -> None:

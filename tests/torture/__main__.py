@@ -15,7 +15,8 @@ from pathlib import Path
 import tests.torture
 from tests.torture.attack import LeftOut, Try
 from wmo_distill.cli.output import put, say
-from wmo_distill.report.tables import printable, table
+from wmo_distill.report.tables import table
+from wmo_distill.visible import visible
 
 MINUTES = 60.0
 
@@ -65,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
                 done[one.kind] += 1
                 found[one.kind] += one.fault is not None
                 if one.fault is not None:
-                    say(f"FOUND {one.kind}: {printable(one.fault)}")
+                    say(f"FOUND {one.kind}: {visible(one.fault)}")
             say(f"{name}: {time.monotonic() - began:.0f} s")
     except KeyboardInterrupt:
         stopped = True

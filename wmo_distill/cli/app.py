@@ -22,7 +22,7 @@ from wmo_distill.cli.stats import stats
 from wmo_distill.cli.usage import Refused, refusal
 from wmo_distill.cli.verify import verify
 from wmo_distill.errors import DistillError
-from wmo_distill.report.tables import printable
+from wmo_distill.visible import visible
 
 app = typer.Typer(
     name="wmo-distill",
@@ -72,14 +72,14 @@ def main() -> NoReturn:
     try:
         code = app(prog_name="wmo-distill", standalone_mode=False)
     except DistillError as error:
-        say(f"wmo-distill: {printable(str(error))}")
+        say(f"wmo-distill: {visible(str(error))}")
         sys.exit(error.exit_code)
     except Exception as error:
         if isinstance(error, Refused):
             say(refusal(error))
             sys.exit(error.exit_code)
         # a fault of ours: one plain line, and no values of the run
-        said = printable(f"{type(error).__name__}: {error}")
+        said = visible(f"{type(error).__name__}: {error}")
         say(f"wmo-distill: unexpected {said} ({_where(error)})")
         sys.exit(1)
     sys.exit(code or 0)

@@ -9,7 +9,8 @@ from wmo_distill.cli.flags import Paths
 from wmo_distill.cli.output import Printing, Progress, end, say, say_errors
 from wmo_distill.operation import Options, option
 from wmo_distill.options import BuildOptions
-from wmo_distill.report.tables import counts, printable
+from wmo_distill.report.tables import counts
+from wmo_distill.visible import visible
 
 if TYPE_CHECKING:
     from wmo_distill.pipeline.summary import Summary
@@ -66,7 +67,7 @@ def build(
         files = ", ".join(named) + (f" and {more:,} more" if more else "")
         say(
             f"wmo-distill: --sinks: expected files named after the trials found, found "
-            f"{printable(files)}, which were not read; check their names, or the PATHs"
+            f"{visible(files)}, which were not read; check their names, or the PATHs"
         )
     say_errors(summary.errors)
     if summary.unread:

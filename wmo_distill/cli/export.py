@@ -7,7 +7,8 @@ import typer
 
 from wmo_distill.cli.output import Printing, Progress, end, put, put_json, say
 from wmo_distill.exporters.options import ExportOptions
-from wmo_distill.report.tables import counts, printable, table
+from wmo_distill.report.tables import counts, table
+from wmo_distill.visible import visible
 
 if TYPE_CHECKING:
     from wmo_distill.exporters.messages import MessageSummary
@@ -72,7 +73,7 @@ def export(
             "`build --declare logprob_mode=raw --fresh`, and then `datums` again"
         )
     for warning in wrong_groups(summary):
-        say(printable(warning))
+        say(visible(warning))
     if not summary.exported:
         refused = counts({str(reason): n for reason, n in summary.refused.items()})
         end(

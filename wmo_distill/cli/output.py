@@ -10,7 +10,7 @@ import typer
 
 from wmo_distill.credentials import without_credentials
 from wmo_distill.operation import Options, option
-from wmo_distill.report.tables import printable
+from wmo_distill.visible import visible
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -36,7 +36,7 @@ def say(text: str) -> None:
 def say_errors(errors: Mapping[str, str]) -> None:
     """What went wrong where, on stderr: the first ones, and how many more there are."""
     for place, error in list(errors.items())[:_MOST_ERRORS]:
-        say(f"wmo-distill: {printable(place)}: {printable(error)}")
+        say(f"wmo-distill: {visible(place)}: {visible(error)}")
     if len(errors) > _MOST_ERRORS:
         more = len(errors) - _MOST_ERRORS
         say(f"wmo-distill: {more:,} more like these; --json lists all of them")
@@ -44,7 +44,7 @@ def say_errors(errors: Mapping[str, str]) -> None:
 
 def end(code: int, why: str) -> NoReturn:
     """End a command that did its work with another code than 0; stderr says why, --quiet too."""
-    say(f"wmo-distill: {printable(why)}")
+    say(f"wmo-distill: {visible(why)}")
     raise typer.Exit(code)
 
 

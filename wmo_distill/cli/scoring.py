@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wmo_distill.cli.output import say
 from wmo_distill.operation import Options, option
-from wmo_distill.report.tables import printable
+from wmo_distill.visible import visible
 
 if TYPE_CHECKING:
     from wmo_distill.scorers.cache import ScoreCache
@@ -30,7 +30,7 @@ def opened(cache: Path) -> "ScoreCache":
 
     kept = ScoreCache(cache)
     for fault in kept.faults:
-        say(printable(f"{cache / str(fault)}; the part is not used: restore it, or remove it"))
+        say(visible(f"{cache / str(fault)}; the part is not used: restore it, or remove it"))
     return kept
 
 

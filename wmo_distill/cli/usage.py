@@ -3,7 +3,7 @@
 import re
 from typing import Protocol, runtime_checkable
 
-from wmo_distill.report.tables import printable
+from wmo_distill.visible import visible
 
 _HINT = r"'(?P<name>[^']*)'(?: / '[^']*')*"
 _FORMS = (
@@ -57,4 +57,4 @@ def refusal(error: Refused) -> str:
     said = said.replace("found no such one Did you", "found no such one. Did you")
     said = said.replace("Input should be a valid", "expected a valid")
     said = said.replace("Input should be", "expected a number")
-    return f"wmo-distill: {printable(said)}; `{command} --help` lists what it takes"
+    return f"wmo-distill: {visible(said)}; `{command} --help` lists what it takes"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wmo_distill.cli.output import Json, end, put, put_json
-from wmo_distill.report.tables import printable
+from wmo_distill.visible import visible
 
 
 def verify(
@@ -44,10 +44,10 @@ def verify(
         put_json([asdict(fault) for fault in faults])
     else:
         for fault in faults:
-            put(printable(str(fault)))
+            put(visible(str(fault)))
     if faults:
         closed = sum(fault.found.endswith(CHANGE_PERMISSIONS) for fault in faults)
         do = f"restore the files, or {again}" if closed < len(faults) else "then verify again"
         end(1, f"{out}: {len(faults)} faults; {do}")
     if not printing.as_json:
-        put(f"{printable(str(out))}: no fault")
+        put(f"{visible(str(out))}: no fault")

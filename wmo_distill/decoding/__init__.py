@@ -2,6 +2,6 @@
 
 from wmo_distill.decoding.load import load
 from wmo_distill.decoding.pieces import Decoder, Kind, Piece
-from wmo_distill.decoding.visible import visible
+from wmo_distill.visible import visible
 
 __all__ = ["Decoder", "Kind", "Piece", "load", "visible"]

@@ -47,11 +47,12 @@ class Vocabulary(Protocol):
 
 
 class _Token(NamedTuple):
-    """What is known of one id; `text` is None where its bytes alone are no whole characters."""
+    """What is known of one id; `whole` says whether its bytes alone are whole characters."""
 
     data: bytes
-    text: str | None
+    text: str
     kind: Kind
+    whole: bool = True
 
 
 _UNKNOWN = _Token(b"", "", Kind.UNKNOWN)
@@ -87,7 +88,7 @@ class Decoder:
                     continue
                 yield _piece(start, at, held)
                 held = b""
-            if found.text is not None:
+            if found.whole:
                 yield Piece(at, at + 1, found.text, found.kind)
             elif _open_end(found.data):
                 held, start = found.data, at
@@ -106,9 +107,7 @@ class Decoder:
         A part of a character gives a mark in its place.
         """
         found = self._tokens.get(token) or self._token(token)
-        if found.kind is Kind.UNKNOWN:
-            return None
-        return found.data.decode("utf-8", "replace") if found.text is None else found.text
+        return None if found is _UNKNOWN else found.text
 
     def unknown(self, ids: Ids | Iterable[int]) -> Sequence[int]:
         """Those of the ids, each once, that are not the tokenizer's."""
@@ -126,7 +125,9 @@ class Decoder:
         text = _strict(data)
         if special is not None:
             return _Token(data, special if text is None else text, Kind.SPECIAL)
-        return _Token(data, text, Kind.TEXT)
+        if text is not None:
+            return _Token(data, text, Kind.TEXT)
+        return _Token(data, data.decode("utf-8", "replace"), Kind.TEXT, whole=False)
 
 
 def _plain(ids: Ids | Iterable[int]) -> Iterable[int]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from wmo_distill.doctor.advice import Advice
 from wmo_distill.doctor.diagnose import Diagnosis
-from wmo_distill.report.tables import Row, counts, page, printable, section, size
+from wmo_distill.report.tables import Row, counts, page, section, size
 from wmo_distill.sources.harbor.agents import records_tokens
+from wmo_distill.visible import visible
 
 _HEAD = (
     "", "episodes", "tokens", "log-probabilities", "grade", "ending", "policy version", "train sft",
@@ -117,8 +118,8 @@ def _lines(
             + "\n".join(f"  {line}" for line in lines)
         )
         blocks.append(f"or to its command line\n  harbor run ... {' '.join(flags)}")
-    given = printable(" ".join(shlex.quote(str(path)) for path in paths))
-    recorded = [] if sinks is None else [f"--sinks {printable(shlex.quote(str(sinks)))}"]
+    given = visible(" ".join(shlex.quote(str(path)) for path in paths))
+    recorded = [] if sinks is None else [f"--sinks {visible(shlex.quote(str(sinks)))}"]
     command = " ".join([f"wmo-distill build {given} -o shards", *recorded, *declare])
     others = list(dict.fromkeys(option for a in advice for option in a.build))
     if sinks is not None:

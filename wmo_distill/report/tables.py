@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from wmo_distill.visible import visible
+
 Cell = str | int | float | None
 Row = Sequence[Cell]
 
@@ -35,7 +37,7 @@ def table(rows: Iterable[Row], *, head: Row = (), indent: str = "  ") -> str:
 def section(title: str, rows: Iterable[Row], *, head: Row = ()) -> str:
     """A table below its title, "" for no rows."""
     shown = table(rows, head=head)
-    return shown and f"{printable(title)}\n{shown}"
+    return shown and f"{visible(title)}\n{shown}"
 
 
 def page(*sections: str) -> str:
@@ -66,15 +68,10 @@ def size(n: float) -> str:
     return f"{n:.0f} B"
 
 
-def printable(text: str) -> str:
-    """Names come from trials: control characters must not reach a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 def _text(cell: Cell) -> str:
     if cell is None:
         return ""
-    return printable(cell) if isinstance(cell, str) else f"{cell:,}"
+    return visible(cell) if isinstance(cell, str) else f"{cell:,}"
 
 
 def _padded(cell: str, width: int, right: bool) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from wmo_distill.arrays import ID_LIMIT, IMPLAUSIBLE_LOGPROB, Ids, Logprobs
 from wmo_distill.datums.topk import Candidates
+from wmo_distill.visible import visible
 
 Needed = NDArray[np.bool_]
 """For each token of a sequence whether its score is needed: it is trained."""
@@ -54,9 +55,7 @@ class ScoreError(Exception):
 
 def one_line(text: str, most: int = 200) -> str:
     """Text from elsewhere on one line: cut, and what is no printable character escaped."""
-    line = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1]
-    )
+    line = visible(text[: most + 1])
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
