@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,13 +30,13 @@ def load(source: Path | str) -> Decoder:
     """
     path = Path(source)
     if path.is_dir():
-        return Decoder(str(path), _of_folder(path))
+        return _of_folder(path)
     if path.exists():
-        return Decoder(str(path), _of_file(path, {}))
+        return _of_file(path, {})
     return Decoder(str(source), _of_encoding(str(source)))
 
 
-def _of_folder(folder: Path) -> Vocabulary:
+def _of_folder(folder: Path) -> Decoder:
     added = _added(folder)
     if (folder / _FILE).is_file():
         return _of_file(folder / _FILE, added)
@@ -48,16 +49,19 @@ def _of_folder(folder: Path) -> Vocabulary:
     )
 
 
-def _of_file(path: Path, added: Mapping[int, str]) -> Vocabulary:
+def _of_file(path: Path, added: Mapping[int, str]) -> Decoder:
     try:
         with open_file(path) as file:
-            head = file.read(64)
-            text = head + file.read()
+            text = file.read()
     except OSError as error:
         raise _refusal(
             f"expected {_EXPECTED}, found {path}: {error.strerror}; check the path"
         ) from None
-    if head.lstrip().startswith(b"{"):
+    return Decoder(str(path), _vocabulary(path, text, added), sha256(text).hexdigest())
+
+
+def _vocabulary(path: Path, text: bytes, added: Mapping[int, str]) -> Vocabulary:
+    if text[:64].lstrip().startswith(b"{"):
         return _of_json(path, text, added)
     try:
         return RanksVocabulary(ranks_of(text), added)

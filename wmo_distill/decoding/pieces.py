@@ -61,8 +61,9 @@ _UNKNOWN = _Token(b"", "", Kind.UNKNOWN)
 class Decoder:
     """Gives the text of ids; what is found of an id is remembered."""
 
-    def __init__(self, name: str, vocabulary: Vocabulary) -> None:
-        self.name, self.vocabulary = name, vocabulary
+    def __init__(self, name: str, vocabulary: Vocabulary, sha256: str | None = None) -> None:
+        """`sha256` is that of its file, where it has one."""
+        self.name, self.vocabulary, self.sha256 = name, vocabulary, sha256
         self._tokens: dict[int, _Token] = {}
 
     def pieces(self, ids: Ids | Iterable[int]) -> list[Piece]:
