@@ -1,50 +1,121 @@
-"""`wmo-distill show`: one record, readable."""
+"""`wmo-distill show`: one episode, as a summary or token by token."""
 
-from itertools import islice
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from wmo_distill.cli.flags import Dataset
-from wmo_distill.cli.output import Json, put, put_json
+from wmo_distill.cli.output import Json, put, put_json, say
 from wmo_distill.operation import Options, option
+from wmo_distill.visible import visible
 
 if TYPE_CHECKING:
+    from wmo_distill.decoding import Decoder
     from wmo_distill.records import TrialRecord
+
+    Checked = Iterator[tuple[TrialRecord, Decoder | None, str | None]]
+
+Episode = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[EPISODE]",
+        help="Any unique part of its id, trial, task or directory; without it, row 0.",
+        show_default=False,
+    ),
+]
 
 
 class ShowOptions(Options):
-    trial: str | None = option(
-        None, "Name or id of a trial, id of an episode, or directory of a trial.", "NAME"
+    row: int | None = option(None, "Number of a row, from 0, in place of a name.", "N", ge=0)
+    tokens: bool = option(False, "Print the tokens: as text with --tokenizer, else their ids.")
+    each: bool = option(
+        False, "Print each token on a line: place, log-probability, ids, text.", flag="--each"
     )
-    row: int | None = option(None, "Number of a row, from 0.", "N", ge=0)
+    tokenizer: str | None = option(
+        None,
+        "A tokenizer.json, a folder with one, a tiktoken file or encoding on this machine; "
+        "implies --tokens.",
+        "FILE",
+    )
+    html: Path | None = option(None, "Write the episode's tokens as a page.", "FILE")
 
 
-def show(out: Dataset, options: ShowOptions, printing: Json) -> None:
-    """Show a record: identity, grade, ending, calls and issues. Without an option, row 0."""
+def show(out: Dataset, options: ShowOptions, printing: Json, episode: Episode = None) -> None:
+    """Show an episode: identity, grade, ending, calls and issues, or its tokens."""
     from wmo_distill.errors import UsageError
     from wmo_distill.report.record import render_record
     from wmo_distill.shards.encode import row_json
-    from wmo_distill.shards.scan import iter_records
+    from wmo_distill.shards.find import at_row, read_at, trial_of
 
-    trial, row = options.trial, options.row
-    if trial is not None and row is not None:
-        raise UsageError("show: expected --trial or --row, found both; give one of them")
-    records = iter_records(out, superseded=True)
-    if trial is None:
-        chosen = list(islice(records, row or 0, (row or 0) + 1))
-        wanted, option = f"row {row or 0}", "--row"
-    else:
-        chosen = [record for record in records if trial in _names(record)]
-        wanted, option = f"a trial {trial!r}", "--trial"
-    if not chosen:
-        raise UsageError(
-            f"{out}: expected {wanted}, found no such row; check {option}: "
-            f"`wmo-distill stats {out}` counts the rows, ledger.parquet lists the trials"
-        )
+    if episode is not None and options.row is not None:
+        raise UsageError("show: expected EPISODE or --row, found both; give one of them")
+    decoder = _decoder(options)
+    places = [at_row(out, options.row or 0)] if episode is None else trial_of(out, episode)
+    records = [read_at(place) for place in places]
     if printing.as_json:
-        put_json([row_json(record) for record in chosen])
+        put_json([row_json(record) for record in records])
+    elif options.html is not None:
+        _write_page(options.html, _checked(out, records, decoder))
+    elif options.tokens or options.each or decoder is not None:
+        _put_tokens(_checked(out, records, decoder), each=options.each)
+    else:
+        put("\n".join(render_record(record) for record in records))
+
+
+def _decoder(options: ShowOptions) -> "Decoder | None":
+    if options.tokenizer is None:
+        return None
+    from wmo_distill.decoding import load
+
+    return load(options.tokenizer)
+
+
+def _checked(out: Path, records: "list[TrialRecord]", decoder: "Decoder | None") -> "Checked":
+    """Each record with the decoder, or with why that cannot be the one of its ids."""
+    if decoder is None:
+        yield from ((record, None, None) for record in records)
         return
-    put("\n".join(render_record(record) for record in chosen))
+    from wmo_distill.decoding import doubt
+    from wmo_distill.decoding.recorded import recorded_texts
+    from wmo_distill.report.episode import all_ids
+    from wmo_distill.shards.manifest import read_manifest
+
+    parent = Path(read_manifest(out).parent)
+    for record in records:
+        texts, known = recorded_texts(record, parent), record.sampled_with.tokenizer
+        why = doubt(decoder, all_ids(record), recorded=texts, fingerprint=known)
+        if why is not None:
+            say(
+                f"wmo-distill: --tokenizer: expected that of {visible(record.trial_name)}, found "
+                f"another: {visible(why)}; ids are shown, give the model's own"
+            )
+        yield record, decoder if why is None else None, why
 
 
-def _names(record: "TrialRecord") -> tuple[str | None, ...]:
-    return (record.trial_name, record.trial_id, record.episode_id, record.artifact_dir)
+def _put_tokens(episodes: "Checked", *, each: bool) -> None:
+    from wmo_distill.cli.pager import in_colour, put_lines
+    from wmo_distill.report.tokens import token_lines
+
+    colour = in_colour()
+    put_lines(
+        line
+        for record, decoder, _ in episodes
+        for line in token_lines(record, decoder, colour=colour, listed=each)
+    )
+
+
+def _write_page(path: Path, episodes: "Checked") -> None:
+    from wmo_distill.errors import UsageError
+    from wmo_distill.files import whole_file
+    from wmo_distill.page.episode import episode_page
+
+    try:
+        with whole_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+            file.writelines(episode_page(episodes))
+    except OSError as error:
+        raise UsageError(
+            f"--html: expected a file that can be written, found {path}: {error.strerror}; "
+            "give another path"
+        ) from None

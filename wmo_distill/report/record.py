@@ -14,8 +14,22 @@ from wmo_distill.tokens import TokenSpan
 
 def render_record(record: TrialRecord) -> str:
     """The record as text; ids are counted, not listed."""
+    head = (
+        "segment", "call", "prompt", "of it new", "sampled", "mean log-probability", "median",
+        "end",
+    )  # fmt: skip
+    return page(
+        table(facts(record)),
+        section("Calls", _calls(record), head=head),
+        section("Issues", [(i.value, n, i.meaning) for i, n in Counter(record.issues).items()]),
+        section("Secrets", _secrets(record), head=("segment", "call", "tokens", "", "rule")),
+    )
+
+
+def facts(record: TrialRecord) -> list[Row]:
+    """Identity, how it was sampled, grade, ending and counts, by name."""
     r, with_ = record, record.sampled_with
-    facts: list[Row] = [
+    return [
         ("trial", words(r.trial_name, _said("step", r.step_name))),
         ("episode id", r.episode_id),
         ("directory", r.artifact_dir),
@@ -58,16 +72,6 @@ def render_record(record: TrialRecord) -> str:
             f"from {r.span_source}"
         )),
     ]  # fmt: skip
-    head = (
-        "segment", "call", "prompt", "of it new", "sampled", "mean log-probability", "median",
-        "end",
-    )  # fmt: skip
-    return page(
-        table(facts),
-        section("Calls", _calls(record), head=head),
-        section("Issues", [(i.value, n, i.meaning) for i, n in Counter(r.issues).items()]),
-        section("Secrets", _secrets(record), head=("segment", "call", "tokens", "", "rule")),
-    )
 
 
 def _calls(record: TrialRecord) -> Iterator[Row]:

@@ -1,0 +1,1 @@
+"""The HTML report: one file without scripts, made from the statistics alone."""
