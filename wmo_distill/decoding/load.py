@@ -103,6 +103,9 @@ def _of_encoding(name: str) -> Vocabulary:
             f"expected the file of the encoding {name} in tiktoken's cache, found none; put "
             f"{refused} there (TIKTOKEN_CACHE_DIR names it), or give the path of the file"
         ) from None
+    except Exception as error:  # the library raises no type of its own
+        found = f"{type(error).__name__} {error}"
+        raise _refusal(f"expected the encoding {name}, found {found}; mend its cache") from None
 
 
 class _DownloadRefused(Exception):  # noqa: N818 - says what would have been read
