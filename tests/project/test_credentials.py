@@ -111,7 +111,7 @@ def test_no_output_of_any_command_holds_one(tree: Path, tmp_path: Path) -> None:
         (["stats", out], {0}),
         (["stats", out, "--json"], {0}),
         *((["show", out, "--row", str(row)], {0, 2}) for row in range(40)),
-        (["show", out, "--trial", f"https://u:{MARK}@host"], {2}),
+        (["show", out, f"https://u:{MARK}@host"], {2}),
         (["verify", out, "--json"], {0}),
         (["datums", out, "-o", datums, "--json"], {0}),
         (["datums", out, "-o", sft, "--purpose", "sft"], {0}),

@@ -55,7 +55,7 @@ def test_a_record_is_data_too(run: Run, dataset: Path) -> None:
     assert shown[0]["spans"] == row["spans"]
     assert shown[0].keys() == row.keys()
     assert shown[0]["attempt"] == 1
-    found = json.loads(run("show", dataset, "--trial", "csv-totals__mEySMRg", "--json").stdout)
+    found = json.loads(run("show", dataset, "csv-totals__mEySMRg", "--json").stdout)
     assert [one["trial_name"] for one in found] == ["csv-totals__mEySMRg"]
 
 

@@ -26,7 +26,6 @@ from wmo_distill.visible import visible
 
 app = typer.Typer(
     name="wmo-distill",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -36,7 +35,7 @@ for command, summary in (
     (build, "Turn trials into Parquet shards, or bring them up to date."),
     (regrade, "Grade a dataset anew, without its trials."),
     (stats, "Solve rates, endings, tokens and issues."),
-    (show, "One record, readable."),
+    (show, "One episode: a summary, or its tokens as text."),
     (datums, "Turn a dataset's records into training sequences."),
     (score, "A teacher's log-probabilities of training sequences."),
     (check_logprobs, "Do recorded log-probabilities belong to this model?"),

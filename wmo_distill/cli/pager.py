@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 def in_colour() -> bool:
@@ -26,16 +26,14 @@ def put_lines(lines: Iterable[str]) -> None:
         return
     # R: colours; F: less than a screen is only printed; X: what was read stays on the screen.
     environment = {"LESS": "FRX", "LESSCHARSET": "utf-8"} | os.environ
-    with _stop_is_the_pagers(), subprocess.Popen(
-        command, stdin=subprocess.PIPE, env=environment
-    ) as pager:  # fmt: skip
+    with (
+        suppress(BrokenPipeError),  # the pager was left before the end
+        _stop_is_the_pagers(),
+        subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as pager,
+    ):
         assert pager.stdin is not None
-        try:
-            for line in lines:
-                pager.stdin.write(f"{line}\n".encode())
-            pager.stdin.close()
-        except BrokenPipeError:
-            pass  # it was left before the end
+        for line in lines:
+            pager.stdin.write(f"{line}\n".encode())
 
 
 def _pager() -> list[str] | None:

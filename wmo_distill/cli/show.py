@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 Episode = Annotated[
     str | None,
     typer.Argument(
-        metavar="[EPISODE]",
+        metavar="EPISODE",
         help="Any unique part of its id, trial, task or directory; without it, row 0.",
-        show_default=False,
     ),
 ]
 
@@ -38,6 +37,9 @@ class ShowOptions(Options):
         "A tokenizer.json, a folder with one, a tiktoken file or encoding on this machine; "
         "implies --tokens.",
         "FILE",
+    )
+    trust_tokenizer: bool = option(
+        False, "Show text also where the tokenizer seems to be another one."
     )
     html: Path | None = option(None, "Write the episode's tokens as a page.", "FILE")
 
@@ -57,9 +59,9 @@ def show(out: Dataset, options: ShowOptions, printing: Json, episode: Episode = 
     if printing.as_json:
         put_json([row_json(record) for record in records])
     elif options.html is not None:
-        _write_page(options.html, _checked(out, records, decoder))
+        _write_page(options.html, _checked(out, records, decoder, options))
     elif options.tokens or options.each or decoder is not None:
-        _put_tokens(_checked(out, records, decoder), each=options.each)
+        _put_tokens(_checked(out, records, decoder, options), each=options.each)
     else:
         put("\n".join(render_record(record) for record in records))
 
@@ -72,10 +74,12 @@ def _decoder(options: ShowOptions) -> "Decoder | None":
     return load(options.tokenizer)
 
 
-def _checked(out: Path, records: "list[TrialRecord]", decoder: "Decoder | None") -> "Checked":
+def _checked(
+    out: Path, records: "list[TrialRecord]", decoder: "Decoder | None", options: ShowOptions
+) -> "Checked":
     """Each record with the decoder, or with why that cannot be the one of its ids."""
-    if decoder is None:
-        yield from ((record, None, None) for record in records)
+    if decoder is None or options.trust_tokenizer:
+        yield from ((record, decoder, None) for record in records)
         return
     from wmo_distill.decoding import doubt
     from wmo_distill.decoding.recorded import recorded_texts
@@ -89,7 +93,8 @@ def _checked(out: Path, records: "list[TrialRecord]", decoder: "Decoder | None")
         if why is not None:
             say(
                 f"wmo-distill: --tokenizer: expected that of {visible(record.trial_name)}, found "
-                f"another: {visible(why)}; ids are shown, give the model's own"
+                f"another: {visible(why)}; ids are shown, give the model's own "
+                "or --trust-tokenizer"
             )
         yield record, decoder if why is None else None, why
 
