@@ -47,7 +47,9 @@ class BuildOptions(Options):
         "Look for secrets in the text of the token ids. flag: an issue; mask: their tokens are in "
         "no loss mask; drop: the episode has no tokens. Needs --tokenizer.",
     )
-    tokenizer: Path | None = option(None, "The model's tokenizer.json, for --on-secret.", "FILE")
+    tokenizer: Path | None = option(
+        None, "The model's tokenizer.json or tiktoken file, for --on-secret.", "FILE"
+    )
     cells: Path | None = option(
         None,
         "Your own grades: a JSON list, a score report, JSONL or Parquet.",

@@ -80,7 +80,7 @@ def checked_tokenizer(options: BuildOptions) -> Path | None:
         missing, given = ("--tokenizer", "--on-secret")[:: 1 if file is None else -1]
         raise UsageError(f"{given}: expected {missing} too, found none; give both or neither")
     if file is not None:
-        file = file.absolute()
+        file = file.absolute() / "tokenizer.json" if file.is_dir() else file.absolute()
         scanner_of(file)
     return file
 

@@ -22,7 +22,7 @@ from wmo_distill.scorers.verdict import Verdict
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md"] + [
     ROOT / "docs" / f"{name}.md"
-    for name in ("cli", "records", "training", "benchmarks", "reliability", "design")
+    for name in ("cli", "look", "records", "training", "benchmarks", "reliability", "design")
 ]
 # In the order in which a reader follows the examples; trainers.md has tests of its own.
 README = "\n".join(file.read_text() for file in FILES)
@@ -58,7 +58,8 @@ def stable(text: str) -> str:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the trials and the command, in which the README is followed."""
     place = tmp_path_factory.mktemp("readme")
-    shutil.copytree(ROOT / "fixtures/trials", place / "fixtures/trials")
+    for name in ("trials", "tokenizers"):
+        shutil.copytree(ROOT / "fixtures" / name, place / "fixtures" / name)
     (place / ".venv/bin").mkdir(parents=True)
     for name, arguments in (("wmo-distill", " -m wmo_distill"), ("python", "")):
         command = place / ".venv/bin" / name

@@ -44,7 +44,7 @@ class ShowOptions(Options):
     html: Path | None = option(None, "Write the episode's tokens as a page.", "FILE")
 
 
-def show(out: Dataset, options: ShowOptions, printing: Json, episode: Episode = None) -> None:
+def show(out: Dataset, episode: Episode = None, *, options: ShowOptions, printing: Json) -> None:
     """Show an episode: identity, grade, ending, calls and issues, or its tokens."""
     from wmo_distill.errors import UsageError
     from wmo_distill.report.record import render_record
