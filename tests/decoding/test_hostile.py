@@ -97,7 +97,7 @@ def test_a_page(text: str, decoder: Decoder) -> None:
     elements = Elements()
     elements.feed(page)
     assert elements.found <= {
-        "html", "head", "meta", "style", "title", "body", "h1", "h2", "dl", "dt", "dd", "p",
+        "html", "head", "meta", "style", "title", "body", "main", "h1", "h2", "dl", "dt", "dd", "p",
         "section", "pre", "i", "b", "u",
     }  # fmt: skip
     assert elements.attributes <= {

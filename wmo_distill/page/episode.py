@@ -30,7 +30,7 @@ def episode_page(
     for number, (record, decoder, doubted) in enumerate(episodes):
         title = _safe(record.trial_name)
         if number == 0:
-            yield f"<title>{title}</title>\n</head>\n<body>\n"
+            yield f"<title>{title}</title>\n</head>\n<body>\n<main>\n"
         yield f"<h1>{title}</h1>\n"
         if doubted is not None:
             yield f'<p class="warning">Token ids, not text: {_safe(doubted)}</p>\n'
@@ -41,7 +41,7 @@ def episode_page(
         yield f"</dl>\n{_KEY}"
         for call in calls_of(record, decoder):
             yield from _section(call, record, number)
-    yield "</body>\n</html>\n"
+    yield "</main>\n</body>\n</html>\n"
 
 
 def _section(call: Call, record: TrialRecord, number: int) -> Iterator[str]:
