@@ -163,6 +163,16 @@ def test_words_of_sentencepiece_keep_their_spaces(tmp_path: Path) -> None:
     assert [hit[:2] for hit in hits if hit.rule == "AWS Access Key"] == [(1, 3)]
 
 
+def test_a_folder_is_the_tokenizer_that_it_holds(tmp_path: Path, tokenizer: Path) -> None:
+    job = trial(tmp_path / "job" / "t", ("user: ", f"key {KEY}"))
+    by_file = built(job, tmp_path / "a", tokenizer, "flag")
+    by_folder = built(job, tmp_path / "b", tokenizer.parent, "flag")
+    assert by_file == by_folder
+    assert len(by_folder.secrets) == 1
+    digests = [read_manifest(tmp_path / name).options["tokenizer"] for name in ("a", "b")]
+    assert digests[0] == digests[1]
+
+
 def test_the_options_are_recorded_and_a_later_build_has_the_same(
     tmp_path: Path, tokenizer: Path
 ) -> None:

@@ -149,6 +149,20 @@ def test_who_leaves_the_pager_early_gets_no_error(dataset: Path) -> None:
     ]
 
 
+def test_who_reads_a_pipe_may_stop_at_any_line(dataset: Path) -> None:
+    """More is written than a pipe holds."""
+    read, write = os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-m", "wmo_distill", "show", dataset, NAME, "--each"],
+        stdout=write, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as process:  # fmt: skip
+        os.close(write)
+        os.read(read, 100)
+        os.close(read)
+        _, said = process.communicate(timeout=600)
+    assert (process.returncode, said) == (0, b"")
+
+
 def test_the_page(run: Run, dataset: Path, tmp_path: Path) -> None:
     page = tmp_path / "e.html"
     done = run("show", dataset, NAME, "--tokenizer", TOKENIZER, "--html", page)

@@ -20,9 +20,7 @@ def put_lines(lines: Iterable[str]) -> None:
     """Lines on stdout, in `$PAGER` or less on a terminal; who reads may stop at any of them."""
     command = _pager() if sys.stdin.isatty() and sys.stdout.isatty() else None
     if command is None:
-        for line in lines:
-            sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
+        _print(lines)
         return
     # R: colours; F: less than a screen is only printed; X: what was read stays on the screen.
     environment = {"LESS": "FRX", "LESSCHARSET": "utf-8"} | os.environ
@@ -34,6 +32,18 @@ def put_lines(lines: Iterable[str]) -> None:
         assert pager.stdin is not None
         for line in lines:
             pager.stdin.write(f"{line}\n".encode())
+
+
+def _print(lines: Iterable[str]) -> None:
+    try:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who reads has enough: what is left in the buffer goes nowhere, and is no error.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _pager() -> list[str] | None:
@@ -49,7 +59,7 @@ def _pager() -> list[str] | None:
 @contextmanager
 def _stop_is_the_pagers() -> Iterator[None]:
     """Ctrl-C in a pager ends its own search, not the command."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
     finally:

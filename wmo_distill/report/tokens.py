@@ -1,6 +1,8 @@
 """An episode's tokens for a terminal, line by line, as they are asked for."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 
 from wmo_distill.decoding import Decoder, Kind
 from wmo_distill.records import TrialRecord
@@ -62,18 +64,24 @@ def _legend(decoder: Decoder | None, paint: _Paint | None) -> Iterator[str]:
 
 def _text(gutter: str, pieces: Iterable[Shown], paint: _Paint) -> Iterator[str]:
     """The text in its own lines, each behind the gutter."""
-    line: list[str] = []
+    line: list[tuple[str, str]] = []
     for piece in pieces:
         style = _style(piece, sampled=gutter is _SAMPLED)
         *ended, rest = _words(piece).split("\n")
         for part in ended:
-            line.append(paint(f"{visible(part, chr(9))}⏎", style))
-            yield gutter + "".join(line)
+            line.append((style, f"{visible(part, chr(9))}⏎"))
+            yield gutter + _runs(line, paint)
             line = []
         if rest:
-            line.append(paint(visible(rest, "\t"), style))
+            line.append((style, visible(rest, "\t")))
     if line:
-        yield gutter + "".join(line)
+        yield gutter + _runs(line, paint)
+
+
+def _runs(line: Iterable[tuple[str, str]], paint: _Paint) -> str:
+    """Texts of one style next to each other are painted as one."""
+    runs = groupby(line, key=itemgetter(0))
+    return "".join(paint("".join(text for _, text in run), style) for style, run in runs)
 
 
 def _ids(gutter: str, pieces: Iterable[Shown], paint: _Paint) -> Iterator[str]:
