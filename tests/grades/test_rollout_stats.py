@@ -314,7 +314,7 @@ def test_the_text_shows_every_denominator_and_no_control_character() -> None:
     assert "0.500  1/2" in text
     assert "calls at the cap of 5" in text
     assert "\x1b" not in text
-    assert "a?[2J" in text
+    assert r"a\x1b[2J" in text
     many = rollout_stats(frame(*[row(task_id=f"t{i:02}") for i in range(30)]))
     assert "and 10 more" in render_rollout_stats(many)
 
