@@ -102,7 +102,7 @@ def test_before_the_commit(
     ("command", "place"),
     [
         ("stats", "wmo_distill.stats.rollout:rollout_stats"),
-        ("show", "wmo_distill.shards.scan:iter_records"),
+        ("show", "wmo_distill.shards.find:read_at"),
         ("verify", "wmo_distill.shards.verify:verify"),
         ("doctor", "wmo_distill.doctor.diagnose:diagnose"),
     ],
