@@ -15,7 +15,8 @@ from wmo_distill.issues import Issue
 from wmo_distill.records import Completion, StopReason, TrialRecord
 from wmo_distill.reference.stats import policy_health
 from wmo_distill.report.stats import render_rollout_stats
-from wmo_distill.stats.rollout import NO_REASON, SPANLESS_REASONS, rollout_stats
+from wmo_distill.stats.rollout import rollout_stats
+from wmo_distill.stats.tally import NO_REASON, SPANLESS_REASONS
 from wmo_distill.tokens import TokenSpan
 
 SPAN = pl.Struct(
@@ -327,7 +328,7 @@ def test_slices_of_any_size_give_the_same_numbers(
     wmo_distill.build([trials], tmp_path / "s", workers=1)
     frame = wmo_distill.scan(tmp_path / "s")
     whole = rollout_stats(frame, max_tokens=100).model_dump()
-    monkeypatch.setattr("wmo_distill.stats.health.SLICE", rows)
+    monkeypatch.setattr("wmo_distill.stats.rollout._SLICE", rows)
     assert rollout_stats(frame, max_tokens=100).model_dump() == whole
     assert whole["calls_at_cap"]["numerator"] > 3
 

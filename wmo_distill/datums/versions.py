@@ -55,7 +55,7 @@ def newest_step(records: Iterable[TrialRecord]) -> int | None:
         (
             step
             for record in records
-            for step in _steps_of(
+            for step in steps_of(
                 record.sampled_with.train_step,
                 record.sampled_with.policy_versions,
                 [sampling for chat in record.chats.values() for sampling in chat.sampling],
@@ -71,14 +71,14 @@ def newest_step_of(source: Path) -> int | None:
     steps = (
         step
         for row in iter_batches(source, columns, methodcaller("to_pylist"))
-        for step in _steps_of(
+        for step in steps_of(
             row["train_step"], row["policy_versions"], [span["sampling"] for span in row["spans"]]
         )
     )
     return max(steps, default=None)
 
 
-def _steps_of(
+def steps_of(
     step: int | None, versions: Iterable[str], samplings: Sequence[str | None]
 ) -> list[int]:
     """The steps that a row names: its own, those of its calls, or its versions as numbers."""

@@ -25,7 +25,7 @@ from wmo_distill.sources.finding import discover
 from wmo_distill.sources.harbor.agents import AgentKind
 from wmo_distill.sources.places import AnyPaths, checked_sinks
 from wmo_distill.sources.registry import source_of
-from wmo_distill.stats.rollout import SPANLESS_REASONS
+from wmo_distill.stats.tally import SPANLESS_REASONS
 from wmo_distill.trial import read_found
 
 SAMPLE_TRIALS = 64

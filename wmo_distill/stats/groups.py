@@ -1,14 +1,13 @@
 """Solve rates of tasks, and pass@k over groups of comparable episodes."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.stats.rates import Rate, mean_rate, pass_at_k, rate
-
-Row = Mapping[str, Any]
+from wmo_distill.stats.slices import JUDGED, SOLVED
 
 
 class TaskStats(BaseModel):
@@ -22,6 +21,11 @@ class TaskStats(BaseModel):
     measured: int
     """Records with a valid grade."""
     solve_rate: Rate
+    median_reward: float | None
+    """Of the measured records."""
+    median_sampled: float | None
+    """Sampled tokens of an episode, over those with a call."""
+    median_turns: float | None
 
 
 class GroupStats(BaseModel):
@@ -38,6 +42,7 @@ class GroupStats(BaseModel):
     """Episodes with a valid grade that says passed or not."""
     solved: int
     mean_reward: float
+    median_reward: float
     pass_at_k: dict[int, float]
     """By k = 1, 2, 4, … up to `measured`."""
 
@@ -51,87 +56,61 @@ class PassAtK(BaseModel):
     rate: Rate
 
 
-def by_task(rows: Iterable[Row], measured: Iterable[Row]) -> tuple[TaskStats, ...]:
+def by_task(records: pl.DataFrame) -> tuple[TaskStats, ...]:
     """A line a task and step, in the order of their names."""
-    every, graded = _split(rows, _task), _split(measured, _task)
+    found = records.group_by("task_id", "step_name").agg(
+        records=pl.len(),
+        measured=pl.col("measured").sum(),
+        solved=SOLVED.sum(),
+        judged=JUDGED.sum(),
+        median_reward=pl.col("reward").filter("measured").median(),
+        median_sampled=pl.col("sampled").filter("with_spans").median(),
+        median_turns=pl.col("turns").filter("with_spans").median(),
+    )
     return tuple(
-        TaskStats(
-            task_id=key[0],
-            step_name=key[1],
-            records=len(every[key]),
-            measured=len(graded[key]),
-            solve_rate=rate(*_solved(graded[key])),
-        )
-        for key in sorted(every, key=_nulls_first)
+        TaskStats(solve_rate=rate(row.pop("solved"), row.pop("judged")), **row)
+        for row in _sorted(found, "task_id", "step_name")
     )
 
 
-def by_group(measured: Iterable[Row]) -> tuple[GroupStats, ...]:
+def by_group(records: pl.DataFrame) -> tuple[GroupStats, ...]:
     """The groups with a measured episode that either passed or did not."""
-    groups = []
-    for (group_id, step_name), rows in sorted(
-        _split(measured, _group).items(), key=lambda item: _nulls_first(item[0])
-    ):
-        solved, n = _solved(rows)
-        if not n:
-            continue
-        chances = {k: pass_at_k(n, solved, k) for k in _ks(n)}
-        groups.append(
-            GroupStats(
-                group_id=group_id,
-                step_name=step_name,
-                task_id=rows[0]["task_id"],
-                agent_name=rows[0]["agent_name"],
-                model_name=rows[0]["model_name"],
-                measured=n,
-                solved=solved,
-                mean_reward=sum(row["reward"] for row in rows) / len(rows),
-                pass_at_k={k: chance for k, chance in chances.items() if chance is not None},
-            )
+    first = {name: pl.col(name).first() for name in ("task_id", "agent_name", "model_name")}
+    found = (
+        records.filter("measured")
+        .group_by("group_id", "step_name", maintain_order=True)
+        .agg(
+            measured=JUDGED.sum(),
+            solved=SOLVED.sum(),
+            mean_reward=pl.col("reward").mean(),
+            median_reward=pl.col("reward").median(),
+            **first,
         )
-    return tuple(groups)
+        .filter(pl.col("measured") > 0)
+    )
+    return tuple(
+        GroupStats(pass_at_k=_chances(row["measured"], row["solved"]), **row)
+        for row in _sorted(found, "group_id", "step_name")
+    )
+
+
+def _sorted(found: pl.DataFrame, *names: str) -> Iterator[dict[str, Any]]:
+    return found.sort(names, nulls_last=False, maintain_order=True).iter_rows(named=True)
+
+
+def _chances(n: int, solved: int) -> dict[int, float]:
+    chances = {k: pass_at_k(n, solved, k) for k in _ks(n)}
+    return {k: chance for k, chance in chances.items() if chance is not None}
 
 
 def pass_rates(groups: Sequence[GroupStats]) -> tuple[PassAtK, ...]:
     """For k = 1, 2, 4, … up to the largest group."""
     largest = max((group.measured for group in groups), default=0)
     return tuple(
-        PassAtK(
-            k=k,
-            rate=mean_rate(
-                chance
-                for group in groups
-                if (chance := pass_at_k(group.measured, group.solved, k)) is not None
-            ),
-        )
+        PassAtK(k=k, rate=mean_rate(g.pass_at_k[k] for g in groups if k in g.pass_at_k))
         for k in _ks(largest)
     )
 
 
 def _ks(largest: int) -> list[int]:
     return [2**i for i in range(largest.bit_length())]
-
-
-def _solved(rows: Iterable[Row]) -> tuple[int, int]:
-    """(solved, judged); a cell may leave `passed` open."""
-    verdicts = [row["passed"] for row in rows if row["passed"] is not None]
-    return sum(verdicts), len(verdicts)
-
-
-def _task(row: Row) -> tuple[str | None, str | None]:
-    return row["task_id"], row["step_name"]
-
-
-def _group(row: Row) -> tuple[str, str | None]:
-    return row["group_id"], row["step_name"]
-
-
-def _split(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
-    groups: dict[Any, list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[key(row)].append(row)
-    return groups
-
-
-def _nulls_first(key: Iterable[str | None]) -> list[tuple[bool, str]]:
-    return [(part is not None, part or "") for part in key]

@@ -1,7 +1,7 @@
 """A rate that never hides its denominator, and the unbiased estimator of pass@k."""
 
 from collections.abc import Iterable
-from math import comb, sqrt
+from math import comb, hypot, sqrt
 
 from pydantic import BaseModel, ConfigDict
 
@@ -63,3 +63,17 @@ def pass_at_k(n: int, solved: int, k: int) -> float | None:
     if not 1 <= k <= n:
         return None
     return 1.0 - comb(n - solved, k) / comb(n, k)
+
+
+def newcombe(before: Rate, after: Rate) -> tuple[float, float] | None:
+    """The 95 % interval of `after - before`, by Newcombe's hybrid of the two score intervals."""
+    a, b = before, after
+    if a.value is None or a.low is None or a.high is None:
+        return None
+    if b.value is None or b.low is None or b.high is None:
+        return None
+    difference = b.value - a.value
+    return (
+        difference - hypot(b.value - b.low, a.high - a.value),
+        difference + hypot(b.high - b.value, a.value - a.low),
+    )

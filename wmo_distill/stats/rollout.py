@@ -4,91 +4,36 @@ A record is one episode. Measured means graded and valid; rates count measured r
 their name says `raw`.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
-from wmo_distill.issues import Issue
-from wmo_distill.predicates import is_measured
 from wmo_distill.records import StopReason
+from wmo_distill.shards.manifest import read_manifest
+from wmo_distill.shards.scan import iter_batches, passed_over
+from wmo_distill.shards.schema import SCHEMA
+from wmo_distill.shards.selection import chosen
+from wmo_distill.stats.calls import READ
+from wmo_distill.stats.context import ContextAt
+from wmo_distill.stats.distribution import Distribution, distribution
+from wmo_distill.stats.funnel import Found, Funnel, TokenTotals, found_in, funnel_of, totals_of
 from wmo_distill.stats.groups import GroupStats, PassAtK, TaskStats, by_group, by_task, pass_rates
-from wmo_distill.stats.health import CallStats, PolicyHealth, call_stats
-from wmo_distill.stats.rates import Rate, mean_rate, rate
+from wmo_distill.stats.health import PolicyHealth, policy_health
+from wmo_distill.stats.rates import Rate, rate
+from wmo_distill.stats.slices import Slice, checked_columns, slices
+from wmo_distill.stats.tally import FLAT, Tally
+from wmo_distill.stats.worst import Worst
 
-# The first of these among a record's issues is why it has no spans: the earliest missing thing.
-SPANLESS_REASONS: tuple[Issue, ...] = (
-    Issue.DIRECTORY_MISSING,
-    Issue.AGENT_RESULT_MISSING,
-    Issue.DETAILS_MISSING,
-    Issue.DETAILS_NULL,
-    Issue.DETAILS_EMPTY,
-    Issue.DETAILS_DAMAGED,
-    Issue.ENTRY_DAMAGED,
-    Issue.ENTRY_EMPTY,
-    Issue.NO_COMPLETION_IDS,
-    Issue.CALL_NOT_SALVAGED,
-    Issue.CALL_UNPLACED,
-    Issue.PROMPT_MISSING,
-    Issue.PROMPT_EMPTY,
-    Issue.PROMPT_DAMAGED,
-    Issue.LISTS_MISALIGNED,
-    Issue.SINK_CORRUPT,
-    Issue.SINK_MISSING,
-    Issue.RESULT_MISSING,
-    Issue.RESULT_UNREADABLE,
-)
-NO_REASON = "none_recorded"
 # Endings that say nothing about agent and harness.
-_OUTSIDE = (None, StopReason.UNKNOWN, StopReason.NOT_RUN, StopReason.CANCELLED)
-
-_COLUMNS = (
-    "artifact_dir", "step_name", "task_id", "group_id", "agent_name", "model_name",
-    "reward", "reward_valid", "passed", "infra_failed", "tests",
-    "stop_reason", "reference_stop_reason", "completion", "issues", "output_tokens",
-)  # fmt: skip
-
-
-class Funnel(BaseModel):
-    """How many records, and sampled tokens, are left for training at each stage."""
-
-    model_config = ConfigDict(frozen=True)
-
-    records: int
-    with_spans: int
-    with_tokens: int
-    with_logprobs: int
-    measured_with_logprobs: int
-    sampled_tokens: int
-    sampled_tokens_with_logprobs: int
-
-
-class TokenTotals(BaseModel):
-    """Sums over the records; all but `subagent` count the main chat."""
-
-    model_config = ConfigDict(frozen=True)
-
-    calls: int
-    fragments: int
-    """Runs of calls in which each prompt extends what came before."""
-    input: int
-    """`total` less `output`: what the model was given, once a fragment."""
-    output: int
-    """Sampled tokens."""
-    total: int
-    """Tokens of all fragments."""
-    prompt: int
-    """Tokens of all prompts, what they repeat included."""
-    subagent: int
-    """Tokens of the other chats, those of summarizers and of subagents."""
-    expansion: float | None
-    """Tokens of all fragments / tokens of each record's longest fragment."""
+_OUTSIDE = (StopReason.UNKNOWN, StopReason.NOT_RUN, StopReason.CANCELLED)
+_SLICE = 4096
 
 
 class RolloutStats(BaseModel):
-    """What `stats` prints."""
+    """What `stats` prints of a dataset."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -96,8 +41,12 @@ class RolloutStats(BaseModel):
     records: int
     superseded: int
     """Records of older grades of the same rollout, passed over and in no number here."""
+    where: str | None
+    left_out: int
+    """Records for which `where` is not true: in no number here but those of `found`."""
     measured: int
     infra_failed: int
+    found: Found | None
     spanless: dict[str, int]
     solve_rate: Rate
     raw_solve_rate: Rate
@@ -116,135 +65,233 @@ class RolloutStats(BaseModel):
     funnel: Funnel
     tokens: TokenTotals
     health: PolicyHealth
+    distributions: dict[str, Distribution]
+    """`sampled_tokens`, `total_tokens` and `turns` are those of the records with a call,
+    `reward` of the measured ones; `logprob` is over tokens, `episode_logprob` an episode's mean."""
+    context: tuple[ContextAt, ...]
+    breaks: dict[str, int]
+    """Prompts of main chats that do not extend what came before, by cause."""
+    staleness: Distribution | None
+    """Training steps between an episode's oldest one and the newest of all; None without any."""
+    formats: tuple[Slice, ...]
+    agents: tuple[Slice, ...]
+    models: tuple[Slice, ...]
+    versions: tuple[Slice, ...]
+    by: tuple[Slice, ...]
+    """For each combination of values in the columns of `--by`."""
     tasks: tuple[TaskStats, ...]
     groups: tuple[GroupStats, ...]
     pass_at_k: tuple[PassAtK, ...]
+    worst: tuple[Worst, ...]
+
+
+def dataset_stats(
+    out: Path | str,
+    *,
+    max_tokens: int | None = None,
+    by: Sequence[str] = (),
+    where: str | None = None,
+) -> RolloutStats:
+    """Statistics of the dataset in `out`; the tokens of one row group are in memory.
+
+    `max_tokens` is the output cap of a call, `by` columns to split by, `where` a condition.
+    UsageError for no dataset, an unknown column or no condition.
+    """
+    out = Path(out)
+    manifest = read_manifest(out)
+    schema = pl.DataFrame(pl.from_arrow(SCHEMA.empty_table())).schema
+    by = checked_columns(by, schema)
+    mask = None
+    if where is not None:
+        mask = chosen(where, SCHEMA, lambda columns: iter_batches(out, columns, lambda b: [b]))
+    tally = Tally(max_tokens, by)
+    flat = list(dict.fromkeys([*FLAT, *by]))
+    spans = [f"spans.list.element.{name}" for name in READ]
+    tally.add(*_split(SCHEMA.empty_table(), flat))
+    seen = 0
+    for batch in iter_batches(out, [*flat, *spans], lambda b: [b]):
+        rows = batch
+        if mask is not None:
+            rows = batch.filter(pa.array(mask[seen : seen + batch.num_rows]))
+        seen += batch.num_rows
+        tally.add(*_split(rows, flat))
+    return _stats(
+        tally,
+        max_tokens=max_tokens,
+        by=by,
+        where=where,
+        left_out=0 if mask is None else int((~mask).sum()),
+        superseded=passed_over(out),
+        found=found_in(manifest),
+    )
 
 
 def rollout_stats(
-    frame: pl.LazyFrame | pl.DataFrame, *, max_tokens: int | None = None, superseded: int = 0
+    frame: pl.LazyFrame | pl.DataFrame,
+    *,
+    max_tokens: int | None = None,
+    superseded: int = 0,
+    by: Sequence[str] = (),
 ) -> RolloutStats:
-    """Statistics of a frame of record columns.
+    """The same of a frame of record columns, such as rows of `scan` that were filtered.
 
-    `max_tokens` is the output cap of a call; without it nothing is counted as at the cap. The
-    frame is taken as it is: `scan` has left out superseded regrades, `superseded` is their number.
+    The frame is taken as it is: `scan` has left out superseded regrades, `superseded` is their
+    number. Polars from 1.34 on reads a LazyFrame in batches, an older one as a whole.
     """
     lazy = frame.lazy()
-    rows = lazy.select(_COLUMNS).collect().to_dicts()
-    calls = call_stats(lazy, max_tokens)
-    measured = [row for row in rows if measured_row(row)]
-    groups = by_group(measured)
-    solved = sum(row["passed"] is True for row in measured)
-    judged = sum(row["passed"] is not None for row in measured)
-    ended = [row["stop_reason"] for row in rows if row["stop_reason"] not in _OUTSIDE]
-    lost = len(ended) - ended.count(StopReason.SUBMITTED)
-    words = Counter(row["reference_stop_reason"] or "unknown" for row in rows)
-    worded = len(rows) - words["unknown"]
+    by = checked_columns(by, lazy.collect_schema())
+    names = [n for n in dict.fromkeys([*FLAT, *by]) if n in lazy.collect_schema()]
+    tally = Tally(max_tokens, by)
+    for rows in _batches(lazy.select(*names, "spans")):
+        tally.add(rows.select(names), rows["spans"].rechunk().to_arrow())
+    return _stats(tally, max_tokens=max_tokens, by=by, superseded=superseded)
+
+
+def _split(rows: pa.RecordBatch | pa.Table, flat: list[str]) -> tuple[pl.DataFrame, pa.ListArray]:
+    spans = rows.column("spans")
+    if isinstance(spans, pa.ChunkedArray):
+        spans = spans.combine_chunks()
+    return pl.DataFrame(pl.from_arrow(rows.select(flat))), spans
+
+
+def _batches(lazy: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """One without rows, and then all rows."""
+    yield lazy.head(0).collect()
+    if hasattr(lazy, "collect_batches"):
+        yield from lazy.collect_batches(chunk_size=_SLICE, maintain_order=True)
+    else:
+        yield from lazy.collect().iter_slices(_SLICE)
+
+
+def _stats(
+    tally: Tally,
+    *,
+    max_tokens: int | None,
+    by: Sequence[str],
+    superseded: int,
+    where: str | None = None,
+    left_out: int = 0,
+    found: Found | None = None,
+) -> RolloutStats:
+    rows = tally.records()
+    measured = rows.filter("measured")
+    groups, health = by_group(rows), policy_health(rows)
+    passed, judged = (pl.col("passed").sum(), pl.col("passed").is_not_null().sum())
+    solved, of = measured.select(passed, judged=judged).row(0)
+    failed = int(rows["infra_failed"].sum())
+    ended = rows["stop_reason"].drop_nulls()
+    ended = ended.filter(~ended.is_in([word.value for word in _OUTSIDE]))
+    words = rows["reference_stop_reason"].fill_null("unknown")
+    known = words.filter(words != "unknown")
+    scores = measured["score"].drop_nulls().drop_nans()
     return RolloutStats(
-        trials=len({row["artifact_dir"] for row in rows}),
-        records=len(rows),
+        trials=rows["artifact_dir"].n_unique(),
+        records=rows.height,
         superseded=superseded,
-        measured=len(measured),
-        infra_failed=sum(row["infra_failed"] is True for row in rows),
-        spanless=_spanless(rows, calls.with_spans),
-        solve_rate=rate(solved, judged),
-        raw_solve_rate=rate(sum(row["passed"] is True for row in rows), len(rows)),
-        graded_solve_rate=mean_rate(_scores(measured)),
-        infra_failed_rate=rate(sum(row["infra_failed"] is True for row in rows), len(rows)),
-        scaffold_loss_rate=rate(lost, len(ended)),
-        reference_scaffold_loss_rate=rate(worded - words[StopReason.SUBMITTED], worded),
+        where=where,
+        left_out=left_out,
+        measured=measured.height,
+        infra_failed=failed,
+        found=found,
+        spanless=_counted(rows["spanless"].drop_nulls()),
+        solve_rate=rate(solved, of),
+        raw_solve_rate=rate(int(rows["passed"].sum()), rows.height),
+        graded_solve_rate=rate(float(scores.sum()), scores.len()),
+        infra_failed_rate=rate(failed, rows.height),
+        scaffold_loss_rate=rate(int((ended != StopReason.SUBMITTED.value).sum()), ended.len()),
+        reference_scaffold_loss_rate=rate(
+            int((known != StopReason.SUBMITTED.value).sum()), known.len()
+        ),
         stop_reasons=_crossed(rows),
-        reference_stop_reasons={word: words[word] for word in sorted(words) if words[word]},
-        issues=_counted(code for row in rows for code in row["issues"] or ()),
+        reference_stop_reasons=dict(sorted(_counted(words).items())),
+        issues=_ranked(tally.issues.items()),
         max_tokens=max_tokens,
-        calls_at_cap=_at_cap(calls.calls_at_cap, calls.calls, max_tokens),
-        records_at_cap=_at_cap(calls.records_at_cap, calls.records_with_calls, max_tokens),
-        funnel=_funnel(rows, calls),
-        tokens=_totals(lazy),
-        health=calls.health,
-        tasks=by_task(rows, measured),
+        calls_at_cap=_at_cap(rows["at_cap"], rows["calls"], max_tokens),
+        records_at_cap=_at_cap(rows["at_cap"] > 0, rows["calls"] > 0, max_tokens),
+        funnel=funnel_of(rows),
+        tokens=totals_of(rows),
+        health=health,
+        distributions=_distributions(rows, tally, health),
+        context=tally.context.points(),
+        breaks=_ranked(tally.breaks.items()),
+        staleness=_staleness(rows),
+        formats=slices(rows, ["format"]),
+        agents=slices(rows, ["agent_name"]),
+        models=slices(rows, ["model_name"]),
+        versions=slices(rows, ["policy_version"]),
+        by=slices(rows, by),
+        tasks=by_task(rows),
         groups=groups,
         pass_at_k=pass_rates(groups),
+        worst=tally.worst,
     )
 
 
-def measured_row(row: Mapping[str, Any]) -> bool:
-    """Graded, and the grade counts."""
-    return is_measured(
-        row["reward"],
-        row["reward_valid"],
-        infra_failed=row["infra_failed"],
-        issues=row["issues"] or (),
-    )
-
-
-def _at_cap(n: int, of: int, max_tokens: int | None) -> Rate:
-    """Unknown without a cap to compare with."""
-    return rate(n, 0 if max_tokens is None else of)
-
-
-def _scores(rows: Iterable[Mapping[str, Any]]) -> Iterable[float]:
-    for row in rows:
-        tests = row["tests"]
-        if tests is not None and tests["resolved"]:
-            yield tests["passed"] / tests["resolved"]
-
-
-def _spanless(rows: Iterable[Mapping[str, Any]], with_spans: list[bool]) -> dict[str, int]:
-    """Records without spans by the one reason that comes first; the counts sum to all of them."""
-    reasons = []
-    for row, has in zip(rows, with_spans, strict=True):
-        if not has:
-            found = set(row["issues"] or ())
-            reasons.append(next((r.value for r in SPANLESS_REASONS if r in found), NO_REASON))
-    return _counted(reasons)
-
-
-def _crossed(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    pairs = Counter((row["stop_reason"] or "unknown", row["completion"] or "none") for row in rows)
-    words = sorted({word for word, _ in pairs})
+def _distributions(
+    rows: pl.DataFrame, tally: Tally, health: PolicyHealth
+) -> dict[str, Distribution]:
+    called = rows.filter("with_spans")
+    scored = rows.filter(pl.col("scored") > 0)
+    none = rows.height - called.height
+    # Summed episode by episode, so that the batches that were read do not show in it.
+    mean = None if health.entropy_per_token is None else 0.0 - health.entropy_per_token
     return {
-        word: {done: n for (stop, done), n in sorted(pairs.items()) if stop == word}
-        for word in words
-    }
-
-
-def _counted(values: Iterable[str]) -> dict[str, int]:
-    """Counts, the largest first."""
-    counts = Counter(values)
-    return {key: counts[key] for key in sorted(counts, key=lambda key: (-counts[key], key))}
-
-
-def _funnel(rows: list[dict[str, Any]], calls: CallStats) -> Funnel:
-    scored = calls.with_logprobs
-    return Funnel(
-        records=len(rows),
-        with_spans=sum(calls.with_spans),
-        with_tokens=sum((row["output_tokens"] or 0) > 0 for row in rows),
-        with_logprobs=sum(scored),
-        measured_with_logprobs=sum(
-            has and measured_row(row) for row, has in zip(rows, scored, strict=True)
+        "sampled_tokens": distribution("sampled_tokens", called["sampled"], missing=none),
+        "total_tokens": distribution("total_tokens", called["total_tokens"], missing=none),
+        "turns": distribution("turns", called["turns"], missing=none),
+        "agent_seconds": _of(rows, "agent_seconds"),
+        "reward": distribution(
+            "reward",
+            rows.filter("measured")["reward"],
+            missing=int((~rows["measured"]).sum()),
         ),
-        sampled_tokens=calls.health.sampled_tokens,
-        sampled_tokens_with_logprobs=calls.health.scored_tokens,
-    )
-
-
-def _totals(frame: pl.LazyFrame) -> TokenTotals:
-    names = {
-        "calls": "n_calls",
-        "fragments": "fragments",
-        "input": "input_tokens",
-        "output": "output_tokens",
-        "total": "total_tokens",
-        "prompt": "prompt_tokens",
-        "subagent": "subagent_tokens",
+        "logprob": tally.logprobs.distribution().model_copy(update={"mean": mean}),
+        "episode_logprob": distribution(
+            "episode_logprob",
+            scored["logprobs"] / scored["scored"],
+            missing=rows.height - scored.height,
+        ),
     }
-    known = pl.col("expansion") > 0
-    sums = frame.select(
-        *[pl.col(column).cast(pl.Int64).sum().alias(name) for name, column in names.items()],
-        longest=(pl.col("total_tokens") / pl.col("expansion")).filter(known).sum(),
-    ).collect()
-    totals = {name: int(sums[name][0]) for name in names}
-    longest = sums["longest"][0]
-    return TokenTotals(**totals, expansion=totals["total"] / longest if longest else None)
+
+
+def _of(rows: pl.DataFrame, name: str) -> Distribution:
+    known = rows[name].drop_nulls()
+    return distribution(name, known, missing=rows.height - known.len())
+
+
+def _staleness(rows: pl.DataFrame) -> Distribution | None:
+    newest = rows["newest_step"].max()
+    if newest is None:
+        return None
+    sampled = rows.filter(pl.col("sampled") > 0)["oldest_step"]
+    behind = int(newest) - sampled.drop_nulls().to_numpy()  # type: ignore[arg-type]
+    return distribution("staleness", behind, missing=int(sampled.null_count()))
+
+
+def _at_cap(at_cap: pl.Series, calls: pl.Series, max_tokens: int | None) -> Rate:
+    return rate(0, 0) if max_tokens is None else rate(int(at_cap.sum()), int(calls.sum()))
+
+
+def _crossed(rows: pl.DataFrame) -> dict[str, dict[str, int]]:
+    pairs = (
+        rows.select(
+            stop=pl.col("stop_reason").fill_null("unknown"),
+            done=pl.col("completion").fill_null("none"),
+        )
+        .group_by("stop", "done")
+        .len()
+        .sort("stop", "done")
+    )
+    crossed: dict[str, dict[str, int]] = {}
+    for stop, done, n in pairs.iter_rows():
+        crossed.setdefault(stop, {})[done] = n
+    return crossed
+
+
+def _counted(values: pl.Series) -> dict[str, int]:
+    return _ranked(values.value_counts().iter_rows())
+
+
+def _ranked(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Counts, the largest first."""
+    return dict(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))

@@ -1,0 +1,63 @@
+"""`--where`: which rows an expression of polars' SQL chooses."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from wmo_distill.errors import UsageError, shown
+
+Read = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
+"""The batches of all rows, of these columns."""
+
+_FAULTS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
+def selected(frame: pl.LazyFrame, where: str | None) -> pl.LazyFrame:
+    """The rows for which `where` is true; UsageError for what is no condition on its columns."""
+    if where is None:
+        return frame
+    return frame.filter(condition(where, frame.collect_schema()))
+
+
+def condition(where: str, schema: Mapping[str, Any]) -> pl.Expr:
+    """An expression such as `reward < 1 AND n_calls > 20`, checked against the columns."""
+    try:
+        expression = pl.sql_expr(where)
+        found = pl.LazyFrame(schema=dict(schema)).select(expression).collect_schema().dtypes()
+    except _FAULTS as error:
+        raise _refusal(where, str(error), schema) from None
+    if found != [pl.Boolean]:
+        raise _refusal(where, f"a value of type {', '.join(map(str, found))}", schema)
+    return expression
+
+
+def chosen(where: str, columns: pa.Schema, read: Read) -> NDArray[np.bool_]:
+    """For each row whether `where` is true; it may look at all columns but those of tokens."""
+    names = [f.name for f in columns if not _nested(f.type)]
+    empty = pl.DataFrame(pl.from_arrow(columns.empty_table().select(names)))
+    expression = condition(where, empty.schema)
+    wanted = list(dict.fromkeys(expression.meta.root_names())) or names[:1]
+    frames = [pl.DataFrame(pl.from_arrow(batch)).select(wanted) for batch in read(wanted)]
+    rows = pl.concat([empty.select(wanted), *frames])
+    try:
+        mask = rows.with_columns(expression.fill_null(value=False).alias("\0"))["\0"]
+    except _FAULTS as error:
+        raise _refusal(where, str(error), empty.schema) from None
+    return mask.to_numpy()
+
+
+def _nested(of: pa.DataType) -> bool:
+    """Whether it holds the tokens: a list of structs or of numbers."""
+    return pa.types.is_list(of) and not pa.types.is_string(of.value_type)
+
+
+def _refusal(where: str, found: str, columns: Iterable[str]) -> UsageError:
+    first = found.strip().partition("\n")[0]
+    return UsageError(
+        f"--where: expected a condition such as `reward < 1 AND n_calls > 20`, found "
+        f"{shown(where)}: {first}; the columns are {', '.join(columns)}"
+    )
