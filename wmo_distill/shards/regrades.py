@@ -4,6 +4,7 @@ A regrade copies a rollout and grades it again: of one rollout, the newest trial
 counts, else the newest. The attempts of a group are numbered over the trials that count.
 """
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -55,8 +56,8 @@ class _Trial:
     trial_name: str
     artifact_dir: str
     has_rewards: bool = False
-    attempts: dict[str, int | None] = field(default_factory=dict)
-    """As recorded in its rows, by episode_id."""
+    attempts: list[tuple[str, int | None]] = field(default_factory=list)
+    """As recorded in its rows, with their episode_id."""
 
     @property
     def order(self) -> tuple[bool, int, bytes, bytes]:
@@ -76,11 +77,12 @@ def regrades_of(parts: Sequence[Stored]) -> Regrades:
     trials: dict[str, _Trial] = {}
     for row in (row for part in parts for row in part.read(_COLUMNS, _rows)):
         key = row["trial_id"] or f"path:{row['artifact_dir']}"
+        key = row["episode_id"] if row["episode_id"] == key else key  # one text in memory
         trial = trials.get(key)
         if trial is None:
             trial = trials[key] = _Trial(
                 key=key,
-                group_id=row["group_id"],
+                group_id=sys.intern(row["group_id"]),
                 regrade_of=row["regrade_of"],
                 started_at=row["started_at"],
                 finished_at=row["finished_at"],
@@ -88,9 +90,10 @@ def regrades_of(parts: Sequence[Stored]) -> Regrades:
                 artifact_dir=row["artifact_dir"],
             )
         trial.has_rewards |= bool(row["rewards"]) or row["trial_reward"] is not None
-        trial.attempts[row["episode_id"]] = row["attempt"]
+        trial.attempts.append((row["episode_id"], row["attempt"]))
     counting = {
-        max(copies, key=lambda trial: trial.age).key for copies in _rollouts(trials.values())
+        copies[0].key if len(copies) == 1 else max(copies, key=lambda trial: trial.age).key
+        for copies in _rollouts(trials.values())
     }
     kept = [trial for trial in trials.values() if trial.key in counting]
     ranks = _dense_ranks(kept)
@@ -98,7 +101,7 @@ def regrades_of(parts: Sequence[Stored]) -> Regrades:
         attempts={
             episode: ranks[trial.key] if recorded is None else recorded
             for trial in kept
-            for episode, recorded in trial.attempts.items()
+            for episode, recorded in trial.attempts
         },
         trials_passed_over=len(trials) - len(kept),
     )
@@ -124,6 +127,8 @@ def _rollouts(trials: Iterable[_Trial]) -> list[list[_Trial]]:
 
     rollouts: dict[str, list[_Trial]] = defaultdict(list)
     everything = list(trials)
+    if all(trial.regrade_of is None for trial in everything):
+        return [[trial] for trial in everything]
     for trial in everything:
         if trial.regrade_of is not None:
             leader[find(trial.key)] = find(trial.regrade_of)

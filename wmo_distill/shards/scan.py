@@ -1,7 +1,7 @@
 """Reading a dataset: every row that counts, with its attempt, as a frame or as records."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
@@ -29,14 +29,11 @@ def scan(out: Path | str) -> pl.LazyFrame:
     Columns are read when the frame is collected, each page held to its checksum; damage is a
     DistillError then (before polars 2.0 in the text of a ComputeError).
     """
-    parts = _parts(out)
-    regrades = regrades_of(parts)
-    return register_io_source(partial(_frames, parts, regrades), schema=_frame_schema())
+    return register_io_source(partial(_frames, Rows.of(out)), schema=_frame_schema())
 
 
 def _frames(
-    parts: Sequence[Stored],
-    regrades: Regrades,
+    rows: "Rows",
     columns: list[str] | None,
     predicate: pl.Expr | None,
     n_rows: int | None,
@@ -46,7 +43,7 @@ def _frames(
     wanted = SCHEMA.names if columns is None else columns
     left = n_rows
     yield pl.DataFrame(schema=_frame_schema()).select(wanted)  # of no rows at all polars dies
-    for batch in _counting(parts, regrades, wanted, lambda batch: [batch]):
+    for batch in rows.batches(wanted, lambda batch: [batch]):
         frame = pl.DataFrame(pl.from_arrow(batch)).select(wanted)
         if predicate is not None:
             frame = frame.filter(predicate)
@@ -65,7 +62,7 @@ def _frame_schema() -> pl.Schema:
 
 def passed_over(out: Path | str) -> int:
     """How many trials `scan` leaves out because another grading of their rollout counts."""
-    return regrades_of(_parts(out)).trials_passed_over
+    return Rows.of(out).regrades.trials_passed_over
 
 
 def iter_records(out: Path | str, *, superseded: bool = False) -> Iterator[TrialRecord]:
@@ -98,19 +95,28 @@ def iter_batches(
 
     `episode_id` and `attempt` are always among them.
     """
-    parts = _parts(out)
-    return _counting(parts, regrades_of(parts), columns, convert)
+    return Rows.of(out).batches(columns, convert)
 
 
-def _counting(
-    parts: Sequence[Stored],
-    regrades: Regrades,
-    columns: Sequence[str],
-    convert: Callable[[pa.RecordBatch], Iterable[_T]],
-) -> Iterator[_T]:
-    asked = list(dict.fromkeys([*columns, "episode_id", "attempt"]))
-    for part in parts:
-        yield from part.read(asked, lambda batch: convert(_filled(batch, regrades)))
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a dataset that count, for those who read them more than once."""
+
+    parts: Sequence[Stored]
+    regrades: Regrades
+
+    @classmethod
+    def of(cls, out: Path | str) -> "Rows":
+        parts = _parts(out)
+        return cls(parts, regrades_of(parts))
+
+    def batches(
+        self, columns: Sequence[str], convert: Callable[[pa.RecordBatch], Iterable[_T]]
+    ) -> Iterator[_T]:
+        """As `iter_batches`."""
+        asked = list(dict.fromkeys([*columns, "episode_id", "attempt"]))
+        for part in self.parts:
+            yield from part.read(asked, lambda batch: convert(_filled(batch, self.regrades)))
 
 
 def _filled(batch: pa.RecordBatch, regrades: Regrades) -> pa.RecordBatch:

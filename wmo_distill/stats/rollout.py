@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.records import StopReason
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.shards.scan import iter_batches, passed_over
+from wmo_distill.shards.scan import Rows
 from wmo_distill.shards.schema import SCHEMA
 from wmo_distill.shards.selection import chosen
 from wmo_distill.stats.calls import READ
@@ -98,18 +98,18 @@ def dataset_stats(
     UsageError for no dataset, an unknown column or no condition.
     """
     out = Path(out)
-    manifest = read_manifest(out)
+    manifest, counting = read_manifest(out), Rows.of(out)
     schema = pl.DataFrame(pl.from_arrow(SCHEMA.empty_table())).schema
     by = checked_columns(by, schema)
     mask = None
     if where is not None:
-        mask = chosen(where, SCHEMA, lambda columns: iter_batches(out, columns, lambda b: [b]))
+        mask = chosen(where, SCHEMA, lambda columns: counting.batches(columns, lambda b: [b]))
     tally = Tally(max_tokens, by)
     flat = list(dict.fromkeys([*FLAT, *by]))
     spans = [f"spans.list.element.{name}" for name in READ]
     tally.add(*_split(SCHEMA.empty_table(), flat))
     seen = 0
-    for batch in iter_batches(out, [*flat, *spans], lambda b: [b]):
+    for batch in counting.batches([*flat, *spans], lambda b: [b]):
         rows = batch
         if mask is not None:
             rows = batch.filter(pa.array(mask[seen : seen + batch.num_rows]))
@@ -121,7 +121,7 @@ def dataset_stats(
         by=by,
         where=where,
         left_out=0 if mask is None else int((~mask).sum()),
-        superseded=passed_over(out),
+        superseded=counting.regrades.trials_passed_over,
         found=found_in(manifest),
     )
 
