@@ -11,12 +11,20 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
 from wmo_distill.counts import TokenCounts, count_tokens
+from wmo_distill.display import html_page, html_table
 from wmo_distill.endings import Completion as Completion
 from wmo_distill.endings import StopReason as StopReason
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import is_measured
 from wmo_distill.segment import Segment
 from wmo_distill.tokens import TokenSpan, chats_of, in_order
+
+# What a notebook shows of a record.
+_SHOWN = (
+    "episode_id", "task_id", "group_id", "attempt", "agent_name", "model_name", "reward", "passed",
+    "reward_valid", "stop_reason", "completion", "span_source", "completeness", "issues",
+    "agent_seconds", "artifact_dir",
+)  # fmt: skip
 
 
 class SpanSource(StrEnum):
@@ -231,6 +239,30 @@ class TrialRecord:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, spans=in_order(*state["spans"]))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the facts, and the first calls."""
+        rows = [
+            (name, str(value))
+            for name in _SHOWN
+            if (value := getattr(self, name)) not in (None, "", ())
+        ]
+        counts = self.counts
+        rows.append(("tokens", f"{counts.input_tokens:,} fed in, {counts.output_tokens:,} sampled"))
+        calls = [
+            (number, *call)
+            for number, chat in self.chats.items()
+            for call in zip(
+                chat.call_index.tolist(), chat.prompt_lens.tolist(),
+                chat.sampled_token_ids.lengths.tolist(), chat.finish_reason, strict=True,
+            )
+        ]  # fmt: skip
+        head = ("segment", "call", "prompt", "sampled", "finish reason")
+        return html_page(
+            f"Episode {self.trial_name}" + (f", step {self.step_name}" if self.step_name else ""),
+            html_table(rows),
+            html_table(calls, head),
+        )
 
     @property
     def measured(self) -> bool:

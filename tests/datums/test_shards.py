@@ -66,11 +66,13 @@ def test_records_balance(dataset: Path, tmp_path: Path) -> None:
     for options in (
         DatumOptions(),
         DatumOptions(only="passed"),
+        DatumOptions(where="n_calls > 3", only="measured"),
         DatumOptions(max_datum_tokens=2000, drop="record"),
         DatumOptions(advantages="grpo", min_group=2),
     ):
         summary = build_datum_shards(dataset, tmp_path / "d", options, fresh=True)
-        lost = summary.filtered + summary.without_tokens + summary.dropped_groups
+        lost = summary.filtered + summary.unselected
+        lost += summary.without_tokens + summary.dropped_groups
         assert summary.records == lost + summary.stats.records
         assert summary.records == len(list(iter_records(dataset)))
 

@@ -13,6 +13,7 @@ PACKAGE = ROOT / "wmo_distill"
 ORDER = (
     "visible",
     "errors",
+    "display",
     "limits",
     "disk",
     "operation",

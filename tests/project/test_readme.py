@@ -22,7 +22,7 @@ from wmo_distill.scorers.verdict import Verdict
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md"] + [
     ROOT / "docs" / f"{name}.md"
-    for name in ("cli", "look", "records", "training", "benchmarks", "reliability", "design")
+    for name in ("cli", "records", "training", "look", "benchmarks", "reliability", "design")
 ]
 # In the order in which a reader follows the examples; trainers.md has tests of its own.
 README = "\n".join(file.read_text() for file in FILES)
@@ -125,7 +125,7 @@ def test_the_python_examples_run(place: Path, run_readme_python: None) -> None:
 def run_readme_python(place: Path) -> None:
     shell("wmo-distill build fixtures/trials -o shards --declare logprob_mode=raw -q", place)
     examples = blocks("python")
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         subprocess.run(
             [sys.executable, "-c", example],

@@ -101,7 +101,7 @@ def test_before_the_commit(
 @pytest.mark.parametrize(
     ("command", "place"),
     [
-        ("stats", "wmo_distill.stats.rollout:rollout_stats"),
+        ("stats", "wmo_distill.stats.rollout:dataset_stats"),
         ("show", "wmo_distill.shards.find:read_at"),
         ("verify", "wmo_distill.shards.verify:verify"),
         ("doctor", "wmo_distill.doctor.diagnose:diagnose"),
@@ -152,7 +152,7 @@ def test_a_second_signal_does_not_wait_for_the_cleaning_up(tmp_path: Path) -> No
 def test_what_is_ignored_stays_ignored(dataset: Path) -> None:
     ignoring = (
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        f"{replaced('wmo_distill.stats.rollout:rollout_stats')}"
+        f"{replaced('wmo_distill.stats.rollout:dataset_stats')}"
     )
     with waiting(ignoring, "stats", dataset) as process:
         process.send_signal(signal.SIGHUP)

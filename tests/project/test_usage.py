@@ -26,7 +26,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
         ("build x -o y --workers 0", "--workers: expected a number greater than or equal to 1, "),
         ("build x -o y --workers z", "--workers: expected a valid integer, found another value;"),
         ("build x -o y --unknown", "--unknown: expected an option of `wmo-distill build`, found"),
-        ("stats a b", "b: expected no further argument, found this one;"),
+        ("stats a b c", "c: expected no further argument, found this one;"),
         ("nothing", "nothing: expected a command of `wmo-distill`, found no such one;"),
         ("build x -o y --max-file-size x", "--max-file-size: expected a size such as 8GB or 500MB"),
         ("export x -o y --to verll", "--to: expected one of areal, areal-sft, messages, "),

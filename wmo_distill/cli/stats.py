@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from wmo_distill.cli.output import Json
+from wmo_distill.cli.output import Json, put
+from wmo_distill.errors import UsageError
 from wmo_distill.operation import Options, option
 
 
@@ -21,26 +22,41 @@ class StatsOptions(Options):
         "Count only rows for which this is true, in polars' SQL: 'reward < 1 AND n_calls > 20'.",
         "EXPRESSION",
     )
+    csv: bool = option(
+        False, "Print comma-separated values: the table of --by or of two, else key and value."
+    )
 
 
 def stats(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="What `build` or `datums` wrote.")],
     other: Annotated[
         Path | None,
-        typer.Argument(metavar="[OTHER]", help="Another of the same kind, to compare with."),
+        typer.Argument(metavar="OTHER", help="Another of the same kind, to compare with."),
     ] = None,
     *,
     options: StatsOptions,
     printing: Json,
 ) -> None:
     """Solve rates, endings, tokens and issues; every rate with its numerator and denominator."""
+    from wmo_distill.report.datum_stats import render_comparison, render_datum_stats
     from wmo_distill.report.stats import render_rollout_stats
     from wmo_distill.stats.compare import compare, stats_of
+    from wmo_distill.stats.flat import as_csv, table_of
+    from wmo_distill.stats.rollout import RolloutStats
 
-    given = {name: getattr(options, name) for name in ("max_tokens", "by", "where")}
-    numbers = stats_of(out, **given)
-    if other is not None:
-        both = compare(numbers, stats_of(other, **given))
-        printing.put(both, lambda: str(both))
-        return
-    printing.put(numbers, lambda: render_rollout_stats(numbers))  # type: ignore[arg-type]
+    if options.csv and printing.as_json:
+        raise UsageError("--csv: expected one form of output, found --json too; leave one out")
+    one, *others = (
+        stats_of(path, max_tokens=options.max_tokens, by=options.by, where=options.where)
+        for path in (out, other)
+        if path is not None
+    )
+    both = compare(one, others[0]) if others else None
+    if options.csv:
+        put(as_csv(*table_of(one if both is None else both)))
+    elif both is not None:
+        printing.put(both, lambda: render_comparison(both))
+    elif isinstance(one, RolloutStats):
+        printing.put(one, lambda: render_rollout_stats(one))
+    else:
+        printing.put(one, lambda: render_datum_stats(one))

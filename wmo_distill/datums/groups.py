@@ -22,7 +22,7 @@ class EpisodeGroup:
 
     `chosen` is its reward; `mean` and `std` (n - 1, None below two) are over measured members;
     `advantage` is None where there is none to be had; `dropped` says that the whole group was to
-    be left out.
+    be left out, `selected` that `--where` is true of the episode.
     """
 
     chosen: ChosenReward
@@ -33,6 +33,7 @@ class EpisodeGroup:
     std: float | None
     advantage: float | None
     dropped: bool
+    selected: bool = True
 
 
 def episode_groups(

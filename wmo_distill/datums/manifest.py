@@ -17,13 +17,17 @@ SCHEMA_VERSION = 2
 class DatumSummary(BaseModel):
     """The funnel from records to datums, and what was lost on the way; tokens are sampled ones.
 
-    records == filtered + without_tokens + dropped_groups + the records that `stats` counts.
+    records == filtered + unselected + without_tokens + dropped_groups + the records that `stats`
+    counts.
     """
 
     model_config = ConfigDict(frozen=True)
 
     records: int = 0
     filtered: int = 0
+    """Records that `--only` or `--task` leaves out."""
+    unselected: int = 0
+    """Other records for which `--where` is not true."""
     without_tokens: int = 0
     dropped_groups: int = 0
     with_logprobs: int = 0

@@ -109,6 +109,11 @@ class DatumOptions(Options):
     tasks: tuple[str, ...] = option(
         (), "Train only this task. May be repeated.", "TASK", flag="--task"
     )
+    where: str | None = option(
+        None,
+        "Train only records for which this is true, in polars' SQL: 'reward < 1 AND n_calls > 20'.",
+        "EXPRESSION",
+    )
     advantages: Baseline = option(Baseline.NONE, "Baseline of the advantages from rewards.")
     reward: RewardOf = option(
         RewardOf.STEP,

@@ -1,8 +1,11 @@
 """Datum shards: the training sequences of a dataset, streamed into Parquet parts."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from wmo_distill.datums.groups import COLUMNS, EpisodeGroup, episode_groups
 from wmo_distill.datums.manifest import DATUMS, DatumManifest, DatumSummary
@@ -14,7 +17,9 @@ from wmo_distill.datums.writer import DatumWriter
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.parts import writing
 from wmo_distill.shards.manifest import read_manifest
-from wmo_distill.shards.scan import scan
+from wmo_distill.shards.scan import iter_batches, scan
+from wmo_distill.shards.schema import SCHEMA
+from wmo_distill.shards.selection import chosen
 
 
 def build_datum_shards(
@@ -84,7 +89,15 @@ def dataset_groups(source: Path, options: DatumOptions) -> tuple[set[str], dict[
     pass_at = read_manifest(source).options.get("pass_at")
     rows = scan(source).select(*COLUMNS, "task_id").collect().to_dicts()
     groups = episode_groups(rows, options, pass_at=pass_at)
+    if options.where is not None:
+        mask = chosen(options.where, SCHEMA, lambda columns: iter_batches(source, columns, _alone))
+        for row, wanted in zip(rows, mask.tolist(), strict=True):
+            groups[row["episode_id"]] = replace(groups[row["episode_id"]], selected=wanted)
     return {row["task_id"] for row in rows} - {None}, groups
+
+
+def _alone(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    return [batch]
 
 
 def _refuse_unknown_tasks(options: DatumOptions, known: Collection[str]) -> None:

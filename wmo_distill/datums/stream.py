@@ -126,6 +126,9 @@ def _rows(
     if not options.wants(record.task_id, measured=chosen.measured, passed=chosen.passed):
         funnel.count("filtered")
         return []
+    if not group.selected:
+        funnel.count("unselected")
+        return []
     if not any(chat.n_sampled for chat in chats.values()):
         funnel.count("without_tokens")
         return []

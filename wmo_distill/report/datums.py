@@ -29,6 +29,7 @@ def render_datum_summary(out: Path, summary: DatumSummary) -> str:
     funnel: list[Row] = [
         ("records", summary.records, f"of which {summary.with_logprobs:,} hold log-probabilities"),
         ("filtered out", summary.filtered),
+        ("left out by --where", summary.unselected or None),
         ("without sampled tokens", summary.without_tokens),
         ("in dropped groups", summary.dropped_groups),
         *((f"dropped, {reason}", n) for reason, n in stats.dropped_records.items()),

@@ -1,22 +1,42 @@
 """Rollout statistics for people; every rate shows what it is a rate of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from wmo_distill.report.tables import Row, page, ranked, section
+from wmo_distill.report.numbers import MOST, cut, distributions, named, number, rate_cells, solved
+from wmo_distill.report.tables import Row, page, ranked, section, words
+from wmo_distill.stats.context import ContextAt
 from wmo_distill.stats.health import Quantiles
-from wmo_distill.stats.rates import Rate
 from wmo_distill.stats.rollout import RolloutStats
+from wmo_distill.stats.slices import Slice
+
+_NAMES = {
+    "sampled_tokens": "sampled tokens an episode",
+    "total_tokens": "tokens an episode",
+    "turns": "turns an episode",
+    "agent_seconds": "agent seconds",
+    "reward": "reward, measured",
+    "logprob": "log-probability, tokens",
+    "episode_logprob": "its mean, episodes",
+    "staleness": "training steps behind",
+}
+_TURNS = 8
 
 
-def render_rollout_stats(stats: RolloutStats, *, most: int = 20) -> str:
-    """Tables, one below the other; at most `most` tasks are listed."""
+def render_rollout_stats(stats: RolloutStats, *, most: int = MOST) -> str:
+    """A sentence, and tables, one below the other; at most `most` rows of those that grow."""
     tokens, health = stats.tokens, stats.health
+    spread = {**stats.distributions}
+    if stats.staleness is not None:
+        spread["staleness"] = stats.staleness
     return page(
+        _summary(stats),
+        _slices(", ".join(stats.by[0].values) if stats.by else "", stats.by, most),
         section(
             "Records",
             [
                 ("trials", stats.trials),
                 ("records (episodes)", stats.records),
+                ("left out by --where", stats.left_out or None),
                 ("measured (graded and valid)", stats.measured),
                 ("never run, or never graded", stats.infra_failed),
                 ("superseded regrades passed over", stats.superseded),
@@ -38,6 +58,16 @@ def render_rollout_stats(stats: RolloutStats, *, most: int = 20) -> str:
                 ("expansion", "-" if tokens.expansion is None else f"{tokens.expansion:.2f}"),
             ],
         ),
+        distributions(spread, _NAMES),
+        section(
+            "Prompt tokens by turn",
+            [
+                (f"{at.turn}", f"{at.episodes:,}", *map(number, (at.p10, at.p50, at.p90)))
+                for at in _thinned(stats.context)
+            ],
+            head=("turn", "episodes", "10 %", "median", "90 %"),
+        ),
+        section("Prefix breaks", [(cause, n) for cause, n in stats.breaks.items()]),
         section(
             "Policy",
             [
@@ -52,7 +82,17 @@ def render_rollout_stats(stats: RolloutStats, *, most: int = 20) -> str:
             ],
             head=("", "mean", "10 %", "median", "90 % of episodes"),
         ),
-        section("pass@k", [(f"pass@{p.k}", *_rate(p.rate)) for p in stats.pass_at_k]),
+        section("pass@k", [(f"pass@{p.k}", *rate_cells(p.rate)) for p in stats.pass_at_k]),
+        *(
+            _slices(name, slices, most)
+            for name, slices in (
+                ("format", stats.formats),
+                ("agent", stats.agents),
+                ("model", stats.models),
+                ("policy version", stats.versions),
+            )
+            if len(slices) > 1
+        ),
         section(
             "Tasks",
             _tasks(stats, most),
@@ -60,17 +100,54 @@ def render_rollout_stats(stats: RolloutStats, *, most: int = 20) -> str:
         ),
         section("Without spans", stats.spanless.items()),
         section("Issues", stats.issues.items()),
+        section(
+            "Most wrong",
+            [
+                (
+                    named(worst.trial_name or worst.artifact_dir, worst.step_name),
+                    words(*(f"{reason} {n:,}" for reason, n in worst.reasons.items())),
+                )
+                for worst in stats.worst[:5]
+            ],
+        ),
     )
 
 
-def _rate(rate: Rate) -> Row:
-    """Value, fraction and interval; a dash where nothing was counted."""
-    if rate.value is None or rate.low is None or rate.high is None:
-        return "-", f"{rate.numerator:g}/{rate.denominator}", ""
-    whole = rate.numerator == int(rate.numerator)
-    numerator = f"{int(rate.numerator)}" if whole else f"{rate.numerator:.4g}"
-    interval = f"[{rate.low:.3f}, {rate.high:.3f}]"
-    return f"{rate.value:.3f}", f"{numerator}/{rate.denominator}", interval
+def _summary(stats: RolloutStats) -> str:
+    kept = stats.funnel.with_logprobs
+    chosen = f" ({stats.left_out:,} more left out by --where)" if stats.left_out else ""
+    return (
+        f"{stats.records:,} episodes of {stats.trials:,} trials{chosen}; "
+        f"{solved(stats.solve_rate)}; {kept:,} hold log-probabilities"
+    )
+
+
+def _slices(title: str, slices: Sequence[Slice], most: int) -> str:
+    """A table of the slices of one column, or of several."""
+    rows: list[Row] = [
+        (
+            named(one.value),
+            one.records,
+            one.measured,
+            *rate_cells(one.solve_rate),
+            one.sampled_tokens,
+            number(one.median_sampled),
+            number(one.median_turns),
+        )
+        for one in slices
+    ]
+    head = (
+        title, "records", "measured", "solve rate", "", "interval", "sampled", "median", "turns",
+    )  # fmt: skip
+    return section(f"By {title}", cut(rows, most), head=head)
+
+
+def _thinned(points: Sequence[ContextAt]) -> list[ContextAt]:
+    """The first and the last of them, and some between."""
+    last = len(points) - 1
+    if last < _TURNS:
+        return list(points)
+    return [points[round(i * last / (_TURNS - 1))] for i in range(_TURNS)]
 
 
 def _rates(stats: RolloutStats) -> list[Row]:
@@ -85,7 +162,7 @@ def _rates(stats: RolloutStats) -> list[Row]:
     if stats.max_tokens is not None:
         rates[f"calls at the cap of {stats.max_tokens}"] = stats.calls_at_cap
         rates["records with a call at the cap"] = stats.records_at_cap
-    return [(name, *_rate(rate)) for name, rate in rates.items()]
+    return [(name, *rate_cells(rate)) for name, rate in rates.items()]
 
 
 def _endings(stops: Mapping[str, Mapping[str, int]]) -> str:
@@ -109,7 +186,17 @@ def _funnel(stats: RolloutStats) -> list[Row]:
         "and measured": f.measured_with_logprobs,
     }
     scored = f.sampled_tokens_with_logprobs
+    found: list[Row] = []
+    if stats.found is not None:
+        account = stats.found
+        lost = words(*(f"{reason} {n:,}" for reason, n in account.skipped.items()))
+        calls = words(*(f"{reason} {n:,}" for reason, n in account.dropped.items()))
+        found = [
+            ("trials found", account.trials, "", f"skipped: {lost}" if lost else ""),
+            ("calls found", account.calls_found, "", f"dropped: {calls}" if calls else ""),
+        ]
     return [
+        *found,
         *((name, n, _share(n, f.records)) for name, n in stages.items()),
         ("sampled tokens", f.sampled_tokens, ""),
         ("with a log-probability", scored, _share(scored, f.sampled_tokens)),
@@ -124,16 +211,14 @@ def _spread(mean: float | None, over: Quantiles | None, digits: int) -> Row:
 def _tasks(stats: RolloutStats, most: int) -> list[Row]:
     rows: list[Row] = [
         (
-            (task.task_id or "(no task)") + (f" / {task.step_name}" if task.step_name else ""),
+            named(task.task_id, task.step_name),
             task.records,
             task.measured,
-            *_rate(task.solve_rate),
+            *rate_cells(task.solve_rate),
         )
-        for task in stats.tasks[:most]
+        for task in stats.tasks
     ]
-    if len(stats.tasks) > most:
-        rows.append([f"and {len(stats.tasks) - most:,} more"])
-    return rows
+    return cut(rows, most)
 
 
 def _share(n: int, of: int) -> str:

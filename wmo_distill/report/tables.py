@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from wmo_distill.display import Cell as Cell
 from wmo_distill.visible import visible
 
-Cell = str | int | float | None
 Row = Sequence[Cell]
 
 _NUMERIC = re.compile(r"[\d.,/%+\-\[\]e ]+")

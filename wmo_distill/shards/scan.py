@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
+from wmo_distill.display import html_page, html_table
 from wmo_distill.outputs.stored import Stored
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.columns import INT32
@@ -29,7 +30,42 @@ def scan(out: Path | str) -> pl.LazyFrame:
     Columns are read when the frame is collected, each page held to its checksum; damage is a
     DistillError then (before polars 2.0 in the text of a ComputeError).
     """
-    return register_io_source(partial(_frames, Rows.of(out)), schema=_frame_schema())
+    frame = register_io_source(partial(_frames, Rows.of(out)), schema=_frame_schema())
+    # The same object with another display; what is made of it shows as polars shows it.
+    frame.__class__ = DatasetFrame
+    frame._about = _about(Path(out))  # type: ignore[attr-defined]
+    return frame
+
+
+class DatasetFrame(pl.LazyFrame):
+    """The LazyFrame of `scan`: a notebook shows what the dataset holds, and not a query plan."""
+
+    _about: str | None = None
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() if self._about is None else self._about
+
+
+def _about(out: Path) -> str:
+    """From the manifest alone, so that a display reads no rows."""
+    manifest = read_manifest(out)
+    totals, tokens = manifest.totals, manifest.totals.tokens
+    lost = ", ".join(f"{reason} {n:,}" for reason, n in totals.skipped.items())
+    endings = sorted(totals.stop_reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    return html_page(
+        f"Dataset {out.name}",
+        html_table(
+            [
+                ("rows", f"{totals.records:,}, superseded regrades among them"),
+                ("trials", f"{totals.found:,} found, {totals.written:,} written"),
+                ("skipped", lost or None),
+                ("tokens", f"{tokens.input:,} fed in, {tokens.output:,} sampled"),
+                ("endings", ", ".join(f"{word} {n:,}" for word, n in endings)),
+                ("columns", ", ".join(SCHEMA.names)),
+                ("to see rows", '.drop("spans").head().collect()'),
+            ]
+        ),
+    )
 
 
 def _frames(

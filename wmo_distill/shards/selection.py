@@ -56,7 +56,7 @@ def _nested(of: pa.DataType) -> bool:
 
 
 def _refusal(where: str, found: str, columns: Iterable[str]) -> UsageError:
-    first = found.strip().partition("\n")[0]
+    first = found.strip().partition("\n")[0].partition("; valid columns")[0]
     return UsageError(
         f"--where: expected a condition such as `reward < 1 AND n_calls > 20`, found "
         f"{shown(where)}: {first}; the columns are {', '.join(columns)}"

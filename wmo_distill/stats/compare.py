@@ -12,10 +12,11 @@ from wmo_distill.datums.manifest import KIND
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.manifest import kind_of
 from wmo_distill.stats.datums import DatumStats, DatumTask, datum_stats
-from wmo_distill.stats.distribution import Distribution
 from wmo_distill.stats.groups import TaskStats
 from wmo_distill.stats.rates import Rate, newcombe
 from wmo_distill.stats.rollout import RolloutStats, dataset_stats
+
+_S = TypeVar("_S", RolloutStats, DatumStats)
 
 # The 97.5 % quantile of Student's t for 1, 2, ... degrees of freedom.
 _T975 = (
@@ -105,9 +106,6 @@ def stats_of(
     return datum_stats(path, where=where)
 
 
-_S = TypeVar("_S", RolloutStats, DatumStats)
-
-
 def compare(a: RolloutStats | DatumStats, b: RolloutStats | DatumStats) -> Comparison:
     """Both and their differences; UsageError for a dataset next to training sequences."""
     if type(a) is not type(b):
@@ -120,7 +118,7 @@ def compare(a: RolloutStats | DatumStats, b: RolloutStats | DatumStats) -> Compa
         kind="records" if isinstance(a, RolloutStats) else "datums",
         a=a,
         b=b,
-        differences=tuple(_differences(a, b)),
+        differences=tuple(_differences(a, b)),  # type: ignore[type-var]
         paired=_paired(tasks),
         tasks=tasks,
         only_a=only_a,
@@ -128,18 +126,28 @@ def compare(a: RolloutStats | DatumStats, b: RolloutStats | DatumStats) -> Compa
     )
 
 
-def _differences(a: BaseModel, b: BaseModel) -> Iterator[Difference]:
+def _differences(a: _S, b: _S) -> Iterator[Difference]:
     """Of every rate, and of every median."""
-    for name in type(a).model_fields:
-        one, other = getattr(a, name), getattr(b, name)
-        if isinstance(one, Rate):
-            interval = newcombe(one, other)
-            low, high = interval or (None, None)
-            yield _difference(f"{name}.value", one.value, other.value, low=low, high=high)
-    for name in getattr(a, "distributions", {}):
-        one, other = a.distributions[name], b.distributions[name]  # type: ignore[attr-defined]
-        assert isinstance(one, Distribution)
-        yield _difference(f"distributions.{name}.p50", one.p50, other.p50)
+    rates, others = dict(_rates(a)), dict(_rates(b))
+    for key, one in rates.items():
+        if key in others:
+            low, high = newcombe(one, others[key]) or (None, None)
+            yield _difference(key, one.value, others[key].value, low=low, high=high)
+    for name, spread in a.distributions.items():
+        key = f"distributions.{name}.p50"
+        yield _difference(key, spread.p50, b.distributions[name].p50)
+
+
+def _rates(stats: RolloutStats | DatumStats) -> Iterator[tuple[str, Rate]]:
+    for name in type(stats).model_fields:
+        if isinstance(one := getattr(stats, name), Rate):
+            yield f"{name}.value", one
+    if isinstance(stats, RolloutStats):
+        # The k are 1, 2, 4, ... in both.
+        for at, chance in enumerate(stats.pass_at_k):
+            yield f"pass_at_k.{at}.rate.value", chance.rate
+    else:
+        yield "groups.zero_variance.value", stats.groups.zero_variance
 
 
 def _difference(key: str, a: float | None, b: float | None, **interval: Any) -> Difference:

@@ -152,6 +152,7 @@ class _Tally:
         episodes = rows.unique("episode_id", maintain_order=True)
         reasons = {
             "filtered": summary.filtered,
+            "where": summary.unselected,
             "without_tokens": summary.without_tokens,
             "dropped_groups": summary.dropped_groups,
             **{reason.value: n for reason, n in summary.stats.dropped_records.items()},

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,11 +13,12 @@ from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 _QUANTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _BINS = 20
 _LARGEST = 1e9
+_NARROWEST = 1e-200
+"""Narrower bins than this are one bin."""
 
 # What a number of this name can be; others are counted apart. Both bounds are outside.
 PLAUSIBLE: Mapping[str, tuple[float, float]] = {
-    "logprob": (IMPLAUSIBLE_LOGPROB, math.inf),
-    "episode_logprob": (IMPLAUSIBLE_LOGPROB, math.inf),
+    "logprob": (IMPLAUSIBLE_LOGPROB, -IMPLAUSIBLE_LOGPROB),
     "reward": (-_LARGEST, _LARGEST),
     "advantages": (-_LARGEST, _LARGEST),
     "agent_seconds": (-math.ulp(0.0), _LARGEST),
@@ -87,7 +87,7 @@ class Sketch:
     """The distribution of any number of values in constant memory.
 
     A value is counted under the first 18 bits of its float32: its sign, its power of two and the
-    512th of that in which it is, so that what stands for it is wrong by 0.1 % at most.
+    512th of that in which it is, so that its middle is wrong by 0.1 % at most.
     """
 
     name: str
@@ -145,7 +145,8 @@ def _distribution(
 
     ranks = np.array(_QUANTILES) / 100 * (count - 1)
     below, above = at(np.floor(ranks)), at(np.ceil(ranks))
-    found = below + (above - below) * (ranks - np.floor(ranks))
+    share = ranks - np.floor(ranks)
+    found = below * (1 - share) + above * share
     quantiles = {f"p{q}": float(x) for q, x in zip(_QUANTILES, found, strict=True)}
     low, high = float(values[0]), float(values[-1])
     with np.errstate(over="ignore"):
@@ -172,8 +173,8 @@ def _edges(low: float, first: float, last: float, high: float, least: float) -> 
     Of a hundred whole numbers from 0 to 7 and one 900: 0, 1, 2, ..., 8, 900.
     """
     width = max((last - first) / _BINS, least)
-    if not width or not math.isfinite(width):
-        width = max(abs(first) / _BINS, 1.0) if math.isfinite(first) else 1.0
+    if width < _NARROWEST or not math.isfinite(width):
+        width = max(abs(first) / _BINS, 1.0)
     power = math.floor(math.log10(width))
     times = next((m for m in (1, 2, 5) if m * 10.0**power >= width * (1 - 1e-9)), 10)
     step = times * 10.0**power
@@ -189,8 +190,3 @@ def _edges(low: float, first: float, last: float, high: float, least: float) -> 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def dumped(model: BaseModel) -> Any:
-    """A model as the JSON that `--json` prints."""
-    return model.model_dump(mode="json")

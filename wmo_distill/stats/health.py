@@ -21,7 +21,7 @@ class PolicyHealth(BaseModel):
     """The sampled tokens of the main chats.
 
     `entropy_per_token` is -sum(log-probability) / tokens, in nats, over the tokens that have a
-    usable one, finite and above `IMPLAUSIBLE_LOGPROB` (`scored_tokens`);
+    usable one, finite and within 1000 of 0 (`scored_tokens`);
     `mean_generation_tokens` is per episode with spans. Both are None where nothing was sampled.
     """
 

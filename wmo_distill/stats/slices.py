@@ -50,16 +50,15 @@ def slices(records: pl.DataFrame, columns: Sequence[str]) -> tuple[Slice, ...]:
     """A slice for each combination of values, in their order, nulls first."""
     if not columns:
         return ()
-    found = records.group_by(columns, maintain_order=True).agg(**_NUMBERS)
-    return tuple(_slice(row, columns) for row in _ordered(found, columns).iter_rows(named=True))
-
-
-def _ordered(found: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    return found.sort(list(columns), nulls_last=False, maintain_order=True)
+    # Under names of their own: a column may be one that is counted, such as `infra_failed`.
+    keys = [f"by {name}" for name in columns]
+    named = [pl.col(name).alias(key) for name, key in zip(columns, keys, strict=True)]
+    found = records.group_by(named).agg(**_NUMBERS).sort(keys, nulls_last=False)
+    return tuple(_slice(row, columns) for row in found.iter_rows(named=True))
 
 
 def _slice(row: dict[str, Any], columns: Sequence[str]) -> Slice:
-    values = {name: _plain(row[name]) for name in columns}
+    values = {name: _plain(row[f"by {name}"]) for name in columns}
     texts = ["not recorded" if x is None else str(x) for x in values.values()]
     return Slice(
         value=None if set(values.values()) == {None} else ", ".join(texts),

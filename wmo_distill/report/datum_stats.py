@@ -1,0 +1,137 @@
+"""Statistics of training sequences, and of two datasets, for people."""
+
+from wmo_distill.datums.datum import BreakCause
+from wmo_distill.report.datums import FIXES
+from wmo_distill.report.numbers import MOST, cut, distributions, named, number, rate_cells, solved
+from wmo_distill.report.tables import Row, page, section
+from wmo_distill.stats.compare import Comparison, Difference
+from wmo_distill.stats.datums import DatumStats
+from wmo_distill.stats.rollout import RolloutStats
+
+_NAMES = {
+    "sequence_tokens": "tokens a sequence",
+    "trained_tokens": "trained tokens a sequence",
+    "weight": "weight",
+    "reward": "reward, measured episodes",
+    "logprob": "log-probability, tokens",
+    "advantages": "advantage, tokens",
+    "ratio": "ratio rescored / recorded",
+    "staleness": "training steps behind",
+    "size": "episodes a group",
+    "measured": "measured a group",
+}
+
+
+def render_datum_stats(stats: DatumStats, *, most: int = MOST) -> str:
+    """A sentence, and tables, one below the other; at most `most` tasks are listed."""
+    spread = {**stats.distributions}
+    if stats.staleness is not None:
+        spread["staleness"] = stats.staleness
+    spread |= {"size": stats.groups.size, "measured": stats.groups.measured}
+    left_out: list[Row] = [(reason, n) for reason, n in stats.left_out.items()]
+    return page(
+        f"{stats.sequences:,} sequences of {stats.episodes:,} episodes, {stats.trained_tokens:,} "
+        f"trained tokens next to {stats.context_tokens:,} of context, for {stats.purpose}; "
+        f"{solved(stats.solve_rate)}",
+        f"{stats.left_out_sequences:,} sequences are left out by --where"
+        if stats.left_out_sequences
+        else "",
+        section(f"Records without a sequence, of {stats.records:,}", left_out),
+        section("Sampled tokens that are not trained", stats.left_out_tokens.items()),
+        distributions(spread, _NAMES),
+        section(
+            "Rates, 95 % intervals",
+            [
+                ("solve rate (of measured episodes)", *rate_cells(stats.solve_rate)),
+                ("groups with equal rewards", *rate_cells(stats.groups.zero_variance)),
+                ("calls cut at the output cap", *rate_cells(stats.truncation)),
+            ],
+        ),
+        section(
+            "Prefix breaks",
+            [(cause, n, FIXES[BreakCause(cause)]) for cause, n in stats.breaks.items()],
+        ),
+        section(
+            "Tasks",
+            cut(
+                [
+                    (
+                        named(task.task_id, task.step_name),
+                        task.episodes,
+                        task.sequences,
+                        task.trained_tokens,
+                        *rate_cells(task.solve_rate),
+                    )
+                    for task in stats.tasks
+                ],
+                most,
+            ),
+            head=("task", "episodes", "sequences", "trained", "solve rate", "", "interval"),
+        ),
+    )
+
+
+def render_comparison(both: Comparison, *, most: int = MOST) -> str:
+    """What B has more than A, with intervals; the tasks that differ most come first."""
+    paired = both.paired
+    tasks = sorted(both.tasks, key=lambda task: -abs(task.difference or 0.0))
+    rows: list[Row] = [
+        (
+            named(task.task_id, task.step_name),
+            *rate_cells(task.a)[:2],
+            *rate_cells(task.b)[:2],
+            _signed(task.difference),
+            _interval(task.low, task.high),
+        )
+        for task in tasks
+    ]
+    return page(
+        f"A has {_size(both.a)}, B has {_size(both.b)}; differences are B - A, with 95 % intervals",
+        section(
+            "Rates and medians",
+            [_row(one) for one in both.differences],
+            head=("", "A", "B", "B - A", "interval"),
+        ),
+        section(
+            "The same tasks in both, each of one weight",
+            [
+                ("tasks with a solve rate in both", paired.tasks),
+                ("better in B", paired.better),
+                ("worse in B", paired.worse),
+                (
+                    "mean difference",
+                    _signed(paired.mean_difference),
+                    _interval(paired.low, paired.high),
+                ),
+                ("only in A", both.only_a),
+                ("only in B", both.only_b),
+            ],
+        ),
+        section("Tasks", cut(rows, most), head=("task", "A", "", "B", "", "B - A", "interval")),
+    )
+
+
+def _size(one: RolloutStats | DatumStats) -> str:
+    if isinstance(one, RolloutStats):
+        return f"{one.records:,} episodes"
+    return f"{one.sequences:,} sequences"
+
+
+def _row(one: Difference) -> Row:
+    if one.difference is None:
+        return one.key, number(one.a), number(one.b), "-", ""
+    digits = 3 if one.key.endswith(".value") else 4
+    a, b = (
+        f"{x:.{digits}f}" if x is not None and digits == 3 else number(x) for x in (one.a, one.b)
+    )
+    return one.key, a, b, _signed(one.difference), _interval(one.low, one.high)
+
+
+def _signed(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:+,.0f}" if abs(value) >= 1000 else f"{value:+.3f}"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"[{low:+.3f}, {high:+.3f}]"
