@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -98,7 +98,7 @@ def _frame_schema() -> pl.Schema:
 
 def passed_over(out: Path | str) -> int:
     """How many trials `scan` leaves out because another grading of their rollout counts."""
-    return Rows.of(out).regrades.trials_passed_over
+    return Rows.of(out).passed_over
 
 
 def iter_records(out: Path | str, *, superseded: bool = False) -> Iterator[TrialRecord]:
@@ -131,28 +131,57 @@ def iter_batches(
 
     `episode_id` and `attempt` are always among them.
     """
-    return Rows.of(out).batches(columns, convert)
+    return Rows.of(out).batches([*columns, "episode_id", "attempt"], convert)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
     """The rows of a dataset that count, for those who read them more than once."""
 
     parts: Sequence[Stored]
-    regrades: Regrades
+    all_count: bool
+    """Whether no row is a regrade, so that every row counts: the footers say it."""
 
     @classmethod
     def of(cls, out: Path | str) -> "Rows":
+        """Every part is opened, so that one that is gone or cut short is named at once."""
         parts = _parts(out)
-        return cls(parts, regrades_of(parts))
+        plain = [_is_null(part, "regrade_of") for part in parts]
+        return cls(parts, all(plain))
+
+    @cached_property
+    def regrades(self) -> Regrades:
+        return regrades_of(self.parts)
+
+    @property
+    def passed_over(self) -> int:
+        """How many trials do not count."""
+        return 0 if self.all_count else self.regrades.trials_passed_over
 
     def batches(
         self, columns: Sequence[str], convert: Callable[[pa.RecordBatch], Iterable[_T]]
     ) -> Iterator[_T]:
-        """As `iter_batches`."""
-        asked = list(dict.fromkeys([*columns, "episode_id", "attempt"]))
+        """What is made of the rows, given as Arrow batches that hold at least these columns."""
+        asked = list(dict.fromkeys(columns)) or ["episode_id"]
+        if "attempt" not in asked and self.all_count:
+            for part in self.parts:
+                yield from part.read(asked, convert)
+            return
+        asked = list(dict.fromkeys([*asked, "episode_id", "attempt"]))
         for part in self.parts:
             yield from part.read(asked, lambda batch: convert(_filled(batch, self.regrades)))
+
+
+def _is_null(part: Stored, name: str) -> bool:
+    """Whether a column is null in all rows of a part, as the statistics of its pages say."""
+    with part.open() as file, part.blamed():
+        for at in range(file.num_row_groups):
+            group = file.metadata.row_group(at)
+            chunks = (group.column(i) for i in range(group.num_columns))
+            found = next(c.statistics for c in chunks if c.path_in_schema == name)
+            if found is None or not found.has_null_count or found.null_count < group.num_rows:
+                return False
+    return True
 
 
 def _filled(batch: pa.RecordBatch, regrades: Regrades) -> pa.RecordBatch:

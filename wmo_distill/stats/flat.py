@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from wmo_distill.visible import visible
 from wmo_distill.stats.compare import Comparison
 from wmo_distill.stats.datums import DatumStats
 from wmo_distill.stats.rollout import RolloutStats
+from wmo_distill.visible import visible
 
 Scalar = bool | int | float | str | None
 _RATE = ("value", "numerator", "denominator", "low", "high")

@@ -95,6 +95,6 @@ def totals_of(rows: pl.DataFrame) -> TokenTotals:
         "subagent": "subagent_tokens",
     }
     totals = {name: int(rows[column].cast(pl.Int64).sum()) for name, column in names.items()}
-    known = rows.filter(pl.col("expansion") > 0)
+    known = rows.select("total_tokens", "expansion").filter(pl.col("expansion") > 0)
     longest = float((known["total_tokens"] / known["expansion"]).sum())
     return TokenTotals(**totals, expansion=totals["total"] / longest if longest else None)

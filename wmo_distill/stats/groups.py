@@ -77,7 +77,8 @@ def by_group(records: pl.DataFrame) -> tuple[GroupStats, ...]:
     """The groups with a measured episode that either passed or did not."""
     first = {name: pl.col(name).first() for name in ("task_id", "agent_name", "model_name")}
     found = (
-        records.filter("measured")
+        records.lazy()
+        .filter("measured")
         .group_by("group_id", "step_name", maintain_order=True)
         .agg(
             measured=JUDGED.sum(),
@@ -87,6 +88,7 @@ def by_group(records: pl.DataFrame) -> tuple[GroupStats, ...]:
             **first,
         )
         .filter(pl.col("measured") > 0)
+        .collect()
     )
     return tuple(
         GroupStats(pass_at_k=_chances(row["measured"], row["solved"]), **row)

@@ -40,6 +40,7 @@ class PolicyHealth(BaseModel):
 
 def policy_health(rows: pl.DataFrame) -> PolicyHealth:
     """Over records with the numbers of a `Tally`."""
+    rows = rows.select("with_spans", "sampled", "scored", "logprobs")
     called, scored = rows.filter("with_spans"), rows.filter(pl.col("scored") > 0)
     sampled, tokens = int(rows["sampled"].sum()), int(rows["scored"].sum())
     total = math.fsum(scored["logprobs"])

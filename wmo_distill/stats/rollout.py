@@ -109,7 +109,9 @@ def dataset_stats(
     spans = [f"spans.list.element.{name}" for name in READ]
     tally.add(*_split(SCHEMA.empty_table(), flat))
     seen = 0
+    pool = pa.default_memory_pool()
     for batch in counting.batches([*flat, *spans], lambda b: [b]):
+        pool.release_unused()  # of the row group before
         rows = batch
         if mask is not None:
             rows = batch.filter(pa.array(mask[seen : seen + batch.num_rows]))
@@ -121,7 +123,7 @@ def dataset_stats(
         by=by,
         where=where,
         left_out=0 if mask is None else int((~mask).sum()),
-        superseded=counting.regrades.trials_passed_over,
+        superseded=counting.passed_over,
         found=found_in(manifest),
     )
 
@@ -174,7 +176,7 @@ def _stats(
     found: Found | None = None,
 ) -> RolloutStats:
     rows = tally.records()
-    measured = rows.filter("measured")
+    measured = rows.select("measured", "passed", "score").filter("measured")
     groups, health = by_group(rows), policy_health(rows)
     passed, judged = (pl.col("passed").sum(), pl.col("passed").is_not_null().sum())
     solved, of = measured.select(passed, judged=judged).row(0)
@@ -230,26 +232,31 @@ def _stats(
 def _distributions(
     rows: pl.DataFrame, tally: Tally, health: PolicyHealth
 ) -> dict[str, Distribution]:
-    called = rows.filter("with_spans")
-    scored = rows.filter(pl.col("scored") > 0)
-    none = rows.height - called.height
+    # Column by column: a copy of all of them would be the most memory of the pass.
+    called, scored, graded = rows["with_spans"], rows["scored"] > 0, rows["measured"]
+    none = int((~called).sum())
     # Summed episode by episode, so that the batches that were read do not show in it.
     mean = None if health.entropy_per_token is None else 0.0 - health.entropy_per_token
     return {
-        "sampled_tokens": distribution("sampled_tokens", called["sampled"], missing=none),
-        "total_tokens": distribution("total_tokens", called["total_tokens"], missing=none),
-        "turns": distribution("turns", called["turns"], missing=none),
+        **{
+            name: distribution(name, rows[column].filter(called), missing=none)
+            for name, column in (
+                ("sampled_tokens", "sampled"),
+                ("total_tokens", "total_tokens"),
+                ("turns", "turns"),
+            )
+        },
         "agent_seconds": _of(rows, "agent_seconds"),
         "reward": distribution(
             "reward",
-            rows.filter("measured")["reward"],
-            missing=int((~rows["measured"]).sum()),
+            rows["reward"].filter(graded),
+            missing=int((~graded).sum()),
         ),
         "logprob": tally.logprobs.distribution().model_copy(update={"mean": mean}),
         "episode_logprob": distribution(
             "episode_logprob",
-            scored["logprobs"] / scored["scored"],
-            missing=rows.height - scored.height,
+            (rows["logprobs"] / rows["scored"]).filter(scored),
+            missing=int((~scored).sum()),
         ),
     }
 
@@ -263,7 +270,7 @@ def _staleness(rows: pl.DataFrame) -> Distribution | None:
     newest = rows["newest_step"].max()
     if newest is None:
         return None
-    sampled = rows.filter(pl.col("sampled") > 0)["oldest_step"]
+    sampled = rows["oldest_step"].filter(rows["sampled"] > 0)
     behind = int(newest) - sampled.drop_nulls().to_numpy()  # type: ignore[arg-type]
     return distribution("staleness", behind, missing=int(sampled.null_count()))
 
