@@ -111,6 +111,7 @@ bench: $(BENCH_VENV)/done $(REFERENCE)/done
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.kept
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.lists
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.growth
+	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.look
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.run $(BENCH) \
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.sources \
