@@ -16,8 +16,8 @@ TRIALS = ROOT / "fixtures" / "trials"
 CASES = ROOT / "fixtures" / "cases"
 HELP = Path(__file__).parent / "help"
 COMMANDS = (
-    "doctor", "build", "regrade", "stats", "show", "datums", "score", "check-logprobs", "export",
-    "verify",
+    "doctor", "build", "regrade", "stats", "report", "show", "datums", "score", "check-logprobs",
+    "export", "verify",
 )  # fmt: skip
 TRIAL = TRIALS / "01-solved"
 

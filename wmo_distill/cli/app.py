@@ -16,6 +16,7 @@ from wmo_distill.cli.export import export
 from wmo_distill.cli.flags import flagged
 from wmo_distill.cli.output import say
 from wmo_distill.cli.regrade import regrade
+from wmo_distill.cli.report import report
 from wmo_distill.cli.score import score
 from wmo_distill.cli.show import show
 from wmo_distill.cli.stats import stats
@@ -35,6 +36,7 @@ for command, summary in (
     (build, "Turn trials into Parquet shards, or bring them up to date."),
     (regrade, "Grade a dataset anew, without its trials."),
     (stats, "Solve rates, endings, tokens and issues."),
+    (report, "The same as one HTML page of charts and tables."),
     (show, "One episode: a summary, or its tokens as text."),
     (datums, "Turn a dataset's records into training sequences."),
     (score, "A teacher's log-probabilities of training sequences."),

@@ -1,0 +1,126 @@
+"""Two sets of statistics: what differs, with intervals, and the tasks that both have."""
+
+from markupsafe import Markup
+
+from wmo_distill.page.blocks import COLORS, Cell, Figure, Section, Table
+from wmo_distill.page.charts import Estimate, estimates
+from wmo_distill.page.numbers import NONE, Numbers, Path
+from wmo_distill.page.outcomes import MOST_DRAWN, MOST_LISTED, task_cell
+from wmo_distill.page.svg import inline_svg
+from wmo_distill.page.text import shortened
+
+_LEAST_RANGE = 0.1
+
+
+def differences(both: Numbers) -> Section:
+    """Every rate and every median of both."""
+    every = both.at("differences")
+    rates = [at for at, one in enumerate(every) if _is_rate(one["key"]) and one["low"] is not None]
+    rows = [_estimate(both, f"differences.{at}", _named(every[at]["key"])) for at in rates]
+    chart = inline_svg(
+        estimates(rows, COLORS[1], _range(rows)),
+        "differences",
+        "Differences of rates, B less A",
+        "A dot a rate, a line over Newcombe's 95 % interval; a dashed line is at no difference.",
+    )
+    table = Table(
+        "Differences, B less A",
+        ["what", "A", "of", "B", "of", "difference", "95 % interval"],
+        [
+            [_named(one["key"]), *_cells(both, f"differences.{at}", one["key"])]
+            for at, one in enumerate(every)
+            if one["a"] is not None or one["b"] is not None
+        ],
+    )
+    caption = Markup("A: {} graded; B: {} graded").format(
+        both.number("a.solve_rate.denominator"), both.number("b.solve_rate.denominator")
+    )
+    figure = Figure("B less A", [chart] if rows else [], caption, table, is_open=True)
+    about = "Rates with Newcombe's 95 % intervals; of a difference of medians none is known."
+    return Section("differences", "Differences", about, [figure])
+
+
+def paired_tasks(both: Numbers) -> Section:
+    """The tasks of both, those that differ most first."""
+    every = both.at("tasks")
+    order = sorted(range(len(every)), key=lambda at: (-abs(every[at]["difference"] or 0), at))
+    known = [at for at in order if every[at]["difference"] is not None]
+    rows = [_estimate(both, f"tasks.{at}", _task(every[at])) for at in known[:MOST_DRAWN]]
+    chart = inline_svg(
+        estimates(rows, COLORS[1], _range(rows)),
+        "tasks-0",
+        "Difference of the solve rate by task, B less A",
+        "A dot a task, a line over its 95 % interval; a dashed line is at no difference.",
+    )
+    table = Table(
+        "Solve rates of the tasks of both, those that differ most first",
+        ["task", "A", "of", "B", "of", "difference", "95 % interval"],
+        [
+            [
+                task_cell(both, path),
+                *(cell for side in ("a", "b")
+                  for cell in (both.rate(f"{path}.{side}"), both.share(f"{path}.{side}"))),
+                *_difference(both, path, rate=True),
+            ]
+            for path in (f"tasks.{at}" for at in order[:MOST_LISTED])
+        ],
+    )  # fmt: skip
+    caption = Markup("Drawn: {} of {} tasks with a solve rate in both").format(
+        len(rows), both.number("paired.tasks")
+    )
+    about = Markup(
+        "{} tasks have a solve rate in both: {} better in B, {} worse, by {} in the mean of tasks "
+        "(95 % interval {}). {} tasks are in A alone, {} in B alone."
+    ).format(
+        both.number("paired.tasks"), both.number("paired.better"), both.number("paired.worse"),
+        both.number("paired.mean_difference", 3), both.interval("paired"),
+        both.number("only_a"), both.number("only_b"),
+    )  # fmt: skip
+    is_open = len(table.rows) <= MOST_DRAWN
+    figure = Figure("By task", [chart], caption, table, is_open=is_open)
+    return Section("tasks", "Solve rate by task", about, [figure] if rows else [])
+
+
+def _is_rate(key: str) -> bool:
+    return key.endswith(".value")
+
+
+def _named(key: str) -> str:
+    """`distributions.turns.p50` is the median of turns."""
+    name = shortened(key).removesuffix(".value").removeprefix("distributions.")
+    name = name.replace("_", " ").replace(".", " ")
+    return f"{name.removesuffix(' p50')}, median" if name.endswith(" p50") else name
+
+
+def _task(task: dict[str, str | None]) -> str:
+    step = task["step_name"]
+    return (task["task_id"] or "(no task)") + (f" / {step}" if step else "")
+
+
+def _estimate(both: Numbers, path: Path, name: str) -> Estimate:
+    return Estimate(name, *(both.at(f"{path}.{part}") for part in ("difference", "low", "high")))
+
+
+def _range(rows: list[Estimate]) -> tuple[float, float]:
+    """The same to both sides of no difference, so that the eye can compare."""
+    ends = [abs(end) for row in rows for end in (row.low, row.high) if end is not None]
+    most = max([_LEAST_RANGE, *ends])
+    return -most, most
+
+
+def _cells(both: Numbers, path: Path, key: str) -> list[Cell]:
+    """The number under `key` in both, each with what it is over, and their difference."""
+    rate = _is_rate(key)
+    cells: list[Cell] = []
+    for side in ("a", "b"):
+        over = f"{side}.{key.rpartition('.')[0]}"
+        cells.append(both.number(f"{path}.{side}", 3 if rate else None))
+        cells.append(both.share(over) if rate else both.number(f"{over}.count"))
+    return [*cells, *_difference(both, path, rate=rate)]
+
+
+def _difference(both: Numbers, path: Path, *, rate: bool) -> list[Cell]:
+    return [
+        both.number(f"{path}.difference", 3 if rate else None),
+        both.interval(path) if both.at(f"{path}.low") is not None else NONE,
+    ]
