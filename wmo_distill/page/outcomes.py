@@ -22,7 +22,7 @@ from wmo_distill.page.numbers import NONE, Numbers, Path
 from wmo_distill.page.svg import inline_svg
 
 MOST_DRAWN = 30
-MOST_LISTED = 200
+MOST_LISTED = 100
 COMPLETION = {"none": "var(--c1)", "claimed": "var(--c2)", "confirmed": "var(--c3)"}
 
 

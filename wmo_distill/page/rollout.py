@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from wmo_distill.issues import meaning_of
 from wmo_distill.page.blocks import Cell, Section, Sides, Table, colored, columns, word
-from wmo_distill.page.numbers import NONE, Numbers, Path, bold, quiet
+from wmo_distill.page.numbers import Numbers, Path, bold, quiet
 from wmo_distill.page.outcomes import (
     Stages,
     endings,
@@ -78,7 +78,8 @@ _TOTALS: dict[str, Path] = {
     "expansion by breaks": "tokens.expansion",
     "entropy a token, nats": "health.entropy_per_token",
 }
-_MOST_SLICES = 50
+_MOST_SLICES = 20
+_MOST_REASONS = 8
 
 
 def summary(side: Numbers) -> Markup:
@@ -152,10 +153,9 @@ def _rates(sides: Sides) -> Section:
 
 def policy(sides: Sides) -> Section:
     """Which policy sampled, and how old it was; agents, models and formats as well."""
-    figures = []
-    if all(side.find("staleness") for side in sides):
-        title = "Staleness: training steps behind the newest"
-        figures = [distribution(sides, "staleness", title, "episodes")]
+    known = all(side.find("staleness") for side in sides)
+    title = "Staleness: training steps behind the newest"
+    figures = distribution(sides, "staleness", title, "episodes") if known else []
     tables = [_slices(side) for side in sides]
     rows: list[tuple[Cell, Path]] = [
         (name, path) for name, path in _TOTALS.items() if any(s.find(path) for s in sides)
@@ -234,8 +234,11 @@ def worst(sides: Sides) -> Section:
 
 def _reasons(side: Numbers, at: int) -> Markup:
     path = f"worst.{at}.reasons"
+    every = list(side.at(path))
     found = [
         Markup("{} {}").format(word(reason), side.number(f"{path}.{reason}"))
-        for reason in side.at(path)
+        for reason in every[:_MOST_REASONS]
     ]
-    return Markup(", ").join(found) if found else Markup(NONE)
+    if len(every) > _MOST_REASONS:
+        found.append(Markup("{} reasons in all").format(side.number(f"{path}.length")))
+    return Markup(", ").join(found)

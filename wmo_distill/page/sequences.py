@@ -87,8 +87,9 @@ def _rates(sides: Sides) -> Section:
         sides, _RATES, lambda s: Markup("Over {} groups").format(s.number("groups.groups"))
     )
     sizes = [
-        distribution(sides, f"groups.{name}", title, "groups")
+        figure
         for name, title in (("size", "Episodes of a group"), ("measured", "Measured of a group"))
+        for figure in distribution(sides, f"groups.{name}", title, "groups")
     ]
     about = "A group without contrast has one reward for all: advantages from rewards are zero."
     return Section("rates", "Rates and groups", about, [figure, *sizes])
@@ -97,6 +98,6 @@ def _rates(sides: Sides) -> Section:
 def _staleness(sides: Sides) -> Section:
     known = all(side.at("staleness") for side in sides)
     title = "Training steps behind the newest"
-    figures = [distribution(sides, "staleness", title, "sequences")] if known else []
+    figures = distribution(sides, "staleness", title, "sequences") if known else []
     about = "Between a sequence's oldest step and the newest of all."
     return Section("staleness", "Staleness", about if known else "No step is recorded.", figures)

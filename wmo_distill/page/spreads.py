@@ -30,7 +30,9 @@ def distributions(
 ) -> Section:
     """A histogram of each, and one table of all quantiles; `names` gives (title, unit)."""
     known = [n for n in names if any(side.find(f"{path}.{n}") for side in sides)]
-    figures = [distribution(sides, f"{path}.{name}", *names[name]) for name in known]
+    figures = [
+        figure for name in known for figure in distribution(sides, f"{path}.{name}", *names[name])
+    ]
     rows = [
         [
             Markup("{} {}").format(names[name][0], side.label),
@@ -50,8 +52,10 @@ def distributions(
     return Section("distributions", "Distributions", about, figures, [table])
 
 
-def distribution(sides: Sides, path: Path, title: str, unit: str) -> Figure:
-    """One histogram a side, over the same range."""
+def distribution(sides: Sides, path: Path, title: str, unit: str) -> list[Figure]:
+    """One histogram a side, over the same range; no figure where no side has a value."""
+    if not any(side.find(f"{path}.count") for side in sides):
+        return []
     spans = [drawn_edges(side.at(f"{path}.histogram.edges")) for side in sides]
     ends = [end for edges in spans for end in edges]
     charts = [
@@ -84,7 +88,8 @@ def distribution(sides: Sides, path: Path, title: str, unit: str) -> Figure:
             for at in range(len(side.at(f"{path}.histogram.counts")))
         ],
     )
-    return Figure(title, charts, sentence(sides, lambda side: _counts(side, path, unit)), table)
+    caption = sentence(sides, lambda side: _counts(side, path, unit))
+    return [Figure(title, charts, caption, table)]
 
 
 def _counts(side: Numbers, path: Path, unit: str) -> Markup:

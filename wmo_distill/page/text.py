@@ -2,15 +2,32 @@
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """The start and the end of a text; what is not printable in it is written as its escape."""
-    if len(text) > most:
-        tail = most * 3 // 5
-        text = f"{text[: most - tail - 1]}…{text[len(text) - tail :]}"
-    return "".join(map(_seen, text))
+    """At most so many characters, of the start and the end of a text.
+
+    What is not printable is written as its escape, such as `\\x1b`, or `\\u202e`, which turns the
+    direction.
+    """
+    start = [_seen(c) for c in text[: most + 1]]
+    if len(text) <= most and sum(map(len, start)) <= most:
+        return "".join(start)
+    tail = most * 3 // 5
+    end = [_seen(c) for c in reversed(text[max(0, len(text) - most) :])]
+    head, last = _first(start, most - tail - 1), _first(end, tail)
+    return "".join([*head, "…", *reversed(last)])
+
+
+def _first(parts: list[str], most: int) -> list[str]:
+    """As many of them as have together no more characters."""
+    kept = []
+    for part in parts:
+        most -= len(part)
+        if most < 0:
+            break
+        kept.append(part)
+    return kept
 
 
 def _seen(character: str) -> str:
-    """Such as `\\x1b` for an escape and `\\u202e` for a mark that turns the direction of text."""
     if character.isprintable():
         return character
     return character.encode("unicode_escape").decode()
