@@ -10,6 +10,7 @@ from wmo_distill.page.svg import inline_svg
 from wmo_distill.page.text import shortened
 
 _LEAST_RANGE = 0.1
+_HEAD = ("difference", "95 % interval", "A", "of", "B", "of")
 
 
 def differences(both: Numbers) -> Section:
@@ -25,7 +26,7 @@ def differences(both: Numbers) -> Section:
     )
     table = Table(
         "Differences, B less A",
-        ["what", "A", "of", "B", "of", "difference", "95 % interval"],
+        ["what", *_HEAD],
         [
             [_named(one["key"]), *_cells(both, f"differences.{at}", one["key"])]
             for at, one in enumerate(every)
@@ -54,13 +55,13 @@ def paired_tasks(both: Numbers) -> Section:
     )
     table = Table(
         "Solve rates of the tasks of both, those that differ most first",
-        ["task", "A", "of", "B", "of", "difference", "95 % interval"],
+        ["task", *_HEAD],
         [
             [
                 task_cell(both, path),
+                *_difference(both, path, rate=True),
                 *(cell for side in ("a", "b")
                   for cell in (both.rate(f"{path}.{side}"), both.share(f"{path}.{side}"))),
-                *_difference(both, path, rate=True),
             ]
             for path in (f"tasks.{at}" for at in order[:MOST_LISTED])
         ],
@@ -116,7 +117,7 @@ def _cells(both: Numbers, path: Path, key: str) -> list[Cell]:
         over = f"{side}.{key.rpartition('.')[0]}"
         cells.append(both.number(f"{path}.{side}", 3 if rate else None))
         cells.append(both.share(over) if rate else both.number(f"{over}.count"))
-    return [*cells, *_difference(both, path, rate=rate)]
+    return [*_difference(both, path, rate=rate), *cells]
 
 
 def _difference(both: Numbers, path: Path, *, rate: bool) -> list[Cell]:

@@ -126,12 +126,12 @@ def tasks(side: Numbers, color: str, counts: Mapping[str, str]) -> Section:
     )
     table = Table(
         _of_all(side, "tasks", len(listed)),
-        ["task", *counts.values(), "solve rate", "of", "95 % interval"],
+        ["task", "solve rate", "of", "95 % interval", *counts.values()],
         [
             [
                 task_cell(side, f"tasks.{at}"),
-                *(side.number(f"tasks.{at}.{name}") for name in counts),
                 *rate_cells(side, f"tasks.{at}.solve_rate"),
+                *(side.number(f"tasks.{at}.{name}") for name in counts),
             ]
             for at in listed
         ],

@@ -176,7 +176,7 @@ def _slices(side: Numbers) -> Table:
             value = side.text(f"{one}.value") if known else "not recorded"
             numbers = (side.number(f"{one}.{of}") for of in _OF_SLICE)
             named = Markup("{} {}").format(quiet(name), value)
-            rows.append([named, *numbers, *rate_cells(side, f"{one}.solve_rate")])
+            rows.append([named, *rate_cells(side, f"{one}.solve_rate"), *numbers])
         if count > _MOST_SLICES:
             number = side.number(f"{path}.length")
             more.append(Markup("; the first {} of {}: {}").format(_MOST_SLICES, number, name))
@@ -184,7 +184,7 @@ def _slices(side: Numbers) -> Table:
     caption = Markup("{} policy version, model, agent and format{}").format(
         title, Markup("").join(more)
     )
-    head = ["value", *_OF_SLICE.values(), "solve rate", "of", "95 % interval"]
+    head = ["value", "solve rate", "of", "95 % interval", *_OF_SLICE.values()]
     return Table(caption, head, rows)
 
 
