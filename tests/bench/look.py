@@ -59,7 +59,13 @@ def _stats_where(out: Path) -> None:
     dataset_stats(out, by=("task_id",), where="reward < 1 AND n_calls > 2")
 
 
-LOOKS = {"stats": _stats, "stats --by --where": _stats_where}
+def _report(out: Path) -> None:
+    from wmo_distill.page.write import write_report
+
+    write_report(out, out / "report.html")
+
+
+LOOKS = {"stats": _stats, "stats --by --where": _stats_where, "report": _report}
 
 
 def _measured(name: str, out: Path) -> tuple[float, float]:

@@ -108,8 +108,11 @@ def test_the_keyboard_opens_the_numbers_of_a_chart(page: Page, reports: dict[str
 
 
 def test_the_numbers_are_in_print(page: Page, reports: dict[str, Path]) -> None:
+    """Nothing is wider than a page of A4 with margins of 15 mm."""
+    page.set_viewport_size({"width": 680, "height": 900})
     page.goto(reports["dataset"].as_uri())
     page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") == 680
     for table in page.locator("details table").all():
         box = table.bounding_box()
         assert box is not None

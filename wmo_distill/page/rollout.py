@@ -113,7 +113,7 @@ def sections(sides: Sides) -> list[Section]:
         endings(sides),
         distributions(sides, _SPREADS),
         context(sides),
-        breaks(sides, "tokens.calls", "calls in all"),
+        breaks(sides, "tokens.calls", "calls of main chats"),
         policy(sides),
         issues(sides),
         worst(sides),

@@ -61,7 +61,7 @@ def sections(sides: Sides) -> list[Section]:
         _rates(sides),
         *by_task,
         distributions(sides, _SPREADS),
-        breaks(sides, "sequences", "sequences in all"),
+        breaks(sides, "sequences", "sequences"),
         _staleness(sides),
     ]
 

@@ -20,36 +20,50 @@ from wmo_distill.page.svg import inline_svg
 from wmo_distill.report.datums import FIXES
 
 _FIXES = {cause.value: fix for cause, fix in FIXES.items()}
-_QUANTILES = ("low", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "high")
-_HEADS = ("lowest", "1 %", "5 %", "10 %", "25 %", "median", "75 %", "90 %", "95 %", "99 %",
-    "highest")  # fmt: skip
+_PARTS = {
+    "count": "values",
+    "missing": "not recorded",
+    "implausible": "implausible",
+    "mean": "mean",
+    "low": "lowest",
+    "p1": "quantile 1 %",
+    "p5": "5 %",
+    "p10": "10 %",
+    "p25": "25 %",
+    "p50": "median",
+    "p75": "75 %",
+    "p90": "90 %",
+    "p95": "95 %",
+    "p99": "99 %",
+    "high": "highest",
+}
+_QUANTILES_OF = "Counts, mean and quantiles"
 
 
 def distributions(
     sides: Sides, names: Mapping[str, tuple[str, str]], *, path: Path = "distributions"
 ) -> Section:
-    """A histogram of each, and one table of all quantiles; `names` gives (title, unit)."""
-    known = [n for n in names if any(side.find(f"{path}.{n}") for side in sides)]
+    """A histogram of each, and their quantiles in a table; `names` gives (title, unit)."""
+    known = [name for name in names if all(side.find(f"{path}.{name}") for side in sides)]
     figures = [
         figure for name in known for figure in distribution(sides, f"{path}.{name}", *names[name])
     ]
-    rows = [
-        [
-            Markup("{} {}").format(names[name][0], side.label),
-            *(side.number(f"{path}.{name}.{part}")
-              for part in ("count", "missing", "implausible", "mean", *_QUANTILES)),
-        ]
-        for name in known
+    tables = [
+        Table(
+            f"{side.label}: counts, mean and quantiles" if side.label else _QUANTILES_OF,
+            ["what", *(names[name][0] for name in known)],
+            [
+                [head, *(side.number(f"{path}.{name}.{part}") for name in known)]
+                for part, head in _PARTS.items()
+            ],
+        )
         for side in sides
-        if side.find(f"{path}.{name}")
-    ]  # fmt: skip
-    head = ["what", "values", "missing", "implausible", "mean", *_HEADS]
+    ]
     about = (
         "A line is at the median. A pale bar at an end holds all beyond it. Values that such a "
         "number cannot have are counted as implausible and are in no other number."
     )
-    table = Table("Mean and quantiles", head, rows)
-    return Section("distributions", "Distributions", about, figures, [table])
+    return Section("distributions", "Distributions", about, figures, tables)
 
 
 def distribution(sides: Sides, path: Path, title: str, unit: str) -> list[Figure]:
@@ -185,7 +199,7 @@ def _cause(side: Numbers, cause: str) -> Cell:
 
 
 def _all(side: Numbers, whole: Path, of: str) -> Markup:
-    return Markup("{} breaks, {} {}").format(side.number("breaks.sum"), side.number(whole), of)
+    return Markup("{} breaks in {} {}").format(side.number("breaks.sum"), side.number(whole), of)
 
 
 def _side_head(sides: Sides) -> list[str]:
