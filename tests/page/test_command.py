@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.project.conftest import ROOT, run_command
+from wmo_distill import build, build_datum_shards
+from wmo_distill.errors import UsageError
+from wmo_distill.page.write import write_report
 
 
 def test_it_writes_one_file_and_says_so(before: Path, tmp_path: Path) -> None:
@@ -18,11 +21,8 @@ def test_it_writes_one_file_and_says_so(before: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{out}: ")
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
-    first = out.read_bytes()
     again = run_command("report", before, "-o", out, "--json")
-    assert json.loads(again.stdout) == {"file": str(out), "bytes": len(first)}
-    assert out.read_bytes() == first
-    assert run_command("report", before, "-o", out, "--quiet").stdout == ""
+    assert json.loads(again.stdout) == {"file": str(out), "bytes": out.stat().st_size}
 
 
 def test_names_that_a_terminal_must_not_see(before: Path, tmp_path: Path) -> None:
@@ -38,19 +38,22 @@ def test_names_that_a_terminal_must_not_see(before: Path, tmp_path: Path) -> Non
 def test_it_replaces_nothing_but_a_report(before: Path, tmp_path: Path, held: str) -> None:
     out = tmp_path / "page.html"
     out.write_text(held)
-    done = run_command("report", before, "-o", out)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"--out: expected a report or no file, found {out}" in done.stderr
+    with pytest.raises(UsageError, match="--out: expected a report or no file, found"):
+        write_report(before, out)
     assert out.read_text() == held
     out.write_text("")
-    assert run_command("report", before, "-o", out).returncode == 0
+    write_report(before, out)
+    first = out.read_bytes()
+    write_report(before, out)
+    assert out.read_bytes() == first
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
 
 
 @pytest.mark.parametrize("name", ["", "missing/report.html", "/dev/null"])
-def test_a_place_that_is_none_is_refused(before: Path, tmp_path: Path, name: str) -> None:
-    done = run_command("report", before, "-o", tmp_path / name)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("wmo-distill: --out: expected ")
+def test_a_place_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    """Before any work: there is no dataset."""
+    with pytest.raises(UsageError, match="--out: expected "):
+        write_report(tmp_path / "nowhere", tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -100,10 +103,10 @@ def test_without_the_extra_it_says_how_to_get_it(tmp_path: Path, package: str) -
 
 def test_a_dataset_without_trials_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "jobs").mkdir()
-    run_command("build", tmp_path / "jobs", "-o", tmp_path / "out", "--allow-empty", "--quiet")
-    run_command("datums", tmp_path / "out", "-o", tmp_path / "datums", "--quiet")
+    build([tmp_path / "jobs"], tmp_path / "out", workers=1)
+    build_datum_shards(tmp_path / "out", tmp_path / "datums")
     for sources in (["out"], ["datums"], ["out", "out"], ["datums", "datums"]):
         page = tmp_path / f"{'-'.join(sources)}.html"
-        done = run_command("report", *(tmp_path / one for one in sources), "-o", page)
-        assert (done.returncode, done.stderr) == (0, "")
+        first, *other = (tmp_path / one for one in sources)
+        write_report(first, page, other=other[0] if other else None)
         assert "NaN" not in page.read_text()
