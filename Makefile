@@ -58,7 +58,7 @@ OWNERS = verifiers==0.4.0 rllm-model-gateway==0.1.0
 OWNERS_ALONE = tinker-cookbook==0.6.1 openenv==0.10.0
 OWNERS_IMPORTS = "fastmcp>=3,<4"
 
-.PHONY: help demo test test-trainers test-sources shards train-demo bench fuzz fuzz-properties \
+.PHONY: help demo test test-trainers test-sources shards report train-demo bench fuzz fuzz-properties \
 	torture docs lock audit clean
 .DEFAULT_GOAL := help
 
@@ -68,6 +68,7 @@ help:
 	@echo "make test-trainers           the exporters against the trainers' own packages (3 GB)"
 	@echo "make test-sources            the sources against the loaders of the recorders' own packages"
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
+	@echo "make report TRIALS=DIR OUT=DIR  the same, and OUT.html: one page of charts and tables"
 	@echo "make train-demo              a small model trained on-policy through trials, shards and datums"
 	@echo "make bench                   speed, memory and size, against the reference and other parsers"
 	@echo "make fuzz                    a million changed files at every reader, guided by coverage (FUZZ_RUNS, FUZZ_SECONDS)"
@@ -103,6 +104,9 @@ shards: $(VENV)/run
 	@test -n "$(TRIALS)" || { echo "make shards: TRIALS is empty; expected a directory of trials:" \
 		"make shards TRIALS=jobs OUT=shards" >&2; exit 2; }
 	@$(DISTILL) build $(TRIALS) -o $(OUT) $(BUILD)
+
+report: shards $(VENV)/report
+	@$(DISTILL) report $(OUT) -o $(patsubst %/,%,$(OUT)).html
 
 train-demo: $(VENV)/train
 	@cd $(HERE) && $(VENV)/bin/python -m tests.train.demo
@@ -156,6 +160,10 @@ $(VENV)/dev: $(HERE)/pyproject.toml $(LOCK) | $(VENV)/bin/python
 	@$(if $(LOCK),$(PIP) install --require-hashes -r $(LOCK) && \
 		$(PIP) install --no-build-isolation --no-deps -e $(HERE),$(PIP) install -e "$(HERE)[dev]")
 	@touch $@ $(VENV)/run
+
+$(VENV)/report: $(VENV)/run
+	@$(PIP) install -e "$(HERE)[report]"
+	@touch $@
 
 $(VENV)/fuzz: $(VENV)/dev
 	@$(PIP) install -e "$(HERE)[fuzz]"

@@ -26,7 +26,8 @@ def venv(tmp_path: Path) -> Path:
     command = venv / "bin" / "wmo-distill"
     command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m wmo_distill "$@"\n')
     command.chmod(0o755)
-    (venv / "run").touch()
+    for done in ("run", "report"):
+        (venv / done).touch()
     return venv
 
 
@@ -59,6 +60,13 @@ def test_shards_twice_changes_nothing(venv: Path, tmp_path: Path, how: str) -> N
     assert state(tmp_path / "shards")["manifest.json"] != before["manifest.json"]
 
 
+def test_report_builds_and_draws(venv: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "fixtures/trials/01-solved", tmp_path / "jobs" / "01-solved")
+    done = make(venv, "-f", ROOT / "Makefile", "report", "TRIALS=jobs", "OUT=out/", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.html").read_text().startswith("<!doctype html>")
+
+
 def test_shards_without_trials_says_what_to_say(venv: Path, tmp_path: Path) -> None:
     done = make(venv, "-C", ROOT, "shards", cwd=tmp_path)
     assert done.returncode != 0
@@ -75,7 +83,7 @@ def test_a_failing_build_fails_make(venv: Path, tmp_path: Path) -> None:
 
 def test_make_alone_lists_the_targets(venv: Path, tmp_path: Path) -> None:
     listed = make(venv, "-C", ROOT, cwd=tmp_path).stdout
-    for target in ("demo", "test", "shards", "torture"):
+    for target in ("demo", "test", "shards", "report", "torture"):
         assert f"make {target}" in listed
 
 

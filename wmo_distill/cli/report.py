@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wmo_distill.cli.output import Printing
-from wmo_distill.cli.stats import StatsOptions
+from wmo_distill.cli.stats import Counted
 
 
 def report(
@@ -19,13 +19,12 @@ def report(
     ] = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.")],
-    options: StatsOptions,
+    options: Counted,
     printing: Printing,
 ) -> None:
     """Write one HTML file with the numbers of `stats` as charts and tables, to open anywhere."""
     from wmo_distill.page.write import write_report
     from wmo_distill.report.tables import printable, size
 
-    given = {name: getattr(options, name) for name in ("max_tokens", "by", "where")}
-    written = write_report(source, out, other=other, **given)
+    written = write_report(source, out, other=other, **options.recorded())
     printing.put(written, lambda: f"{printable(written.file)}: {size(written.bytes)}")

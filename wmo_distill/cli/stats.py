@@ -10,7 +10,9 @@ from wmo_distill.errors import UsageError
 from wmo_distill.operation import Options, option
 
 
-class StatsOptions(Options):
+class Counted(Options):
+    """What is counted, here and in `report`."""
+
     max_tokens: int | None = option(
         None, "Output cap of a call, to count the calls that reached it.", "N", ge=1
     )
@@ -22,6 +24,9 @@ class StatsOptions(Options):
         "Count only rows for which this is true, in polars' SQL: 'reward < 1 AND n_calls > 20'.",
         "EXPRESSION",
     )
+
+
+class StatsOptions(Counted):
     csv: bool = option(
         False, "Print comma-separated values: the table of --by or of two, else key and value."
     )

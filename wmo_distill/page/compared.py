@@ -7,7 +7,6 @@ from wmo_distill.page.charts import Estimate, estimates
 from wmo_distill.page.numbers import NONE, Numbers, Path
 from wmo_distill.page.outcomes import MOST_DRAWN, MOST_LISTED, task_cell
 from wmo_distill.page.svg import inline_svg
-from wmo_distill.page.text import shortened
 
 _LEAST_RANGE = 0.1
 _HEAD = ("difference", "95 % interval", "A", "of", "B", "of")
@@ -17,7 +16,7 @@ def differences(both: Numbers) -> Section:
     """Every rate and every median of both."""
     every = both.at("differences")
     rates = [at for at, one in enumerate(every) if _is_rate(one["key"]) and one["low"] is not None]
-    rows = [_estimate(both, f"differences.{at}", _named(every[at]["key"])) for at in rates]
+    rows = [_estimate(both, f"differences.{at}", _named(both, every[at]["key"])) for at in rates]
     chart = inline_svg(
         estimates(rows, COLORS[1], _range(rows)),
         "differences",
@@ -28,7 +27,7 @@ def differences(both: Numbers) -> Section:
         "Differences, B less A",
         ["what", *_HEAD],
         [
-            [_named(one["key"]), *_cells(both, f"differences.{at}", one["key"])]
+            [_name_cell(both, one["key"]), *_cells(both, f"differences.{at}", one["key"])]
             for at, one in enumerate(every)
             if one["a"] is not None or one["b"] is not None
         ],
@@ -86,11 +85,21 @@ def _is_rate(key: str) -> bool:
     return key.endswith(".value")
 
 
-def _named(key: str) -> str:
-    """`distributions.turns.p50` is the median of turns."""
-    name = shortened(key).removesuffix(".value").removeprefix("distributions.")
-    name = name.replace("_", " ").replace(".", " ")
-    return f"{name.removesuffix(' p50')}, median" if name.endswith(" p50") else name
+def _named(both: Numbers, key: str) -> str:
+    """`distributions.turns.p50` is the median of turns, `pass_at_k.2.rate.value` pass@4."""
+    first, *rest = key.split(".")
+    if first == "pass_at_k":
+        return f"pass@{both.at(f'a.{first}.{rest[0]}.k')}"
+    if first == "distributions":
+        return f"{rest[0].replace('_', ' ')}, median"
+    return " ".join([first, *rest[:-1]]).replace("_", " ")
+
+
+def _name_cell(both: Numbers, key: str) -> Cell:
+    first, at, *_ = key.split(".")
+    if first == "pass_at_k":
+        return Markup("pass@{}").format(both.number(f"a.{first}.{at}.k"))
+    return _named(both, key)
 
 
 def _task(task: dict[str, str | None]) -> str:

@@ -17,6 +17,7 @@ from wmo_distill.page.outcomes import (
     tasks,
 )  # fmt: skip
 from wmo_distill.page.spreads import breaks, context, distribution, distributions
+from wmo_distill.page.text import shortened
 
 _SPREADS = {
     "sampled_tokens": ("Sampled tokens", "episodes"),
@@ -171,6 +172,8 @@ def _slices(side: Numbers) -> Table:
     more: list[Markup] = []
     for path, name in _SLICES.items():
         count = len(side.find(path) or ())
+        if path == "by" and count:
+            name = shortened(", ".join(side.at("by.0.values")))
         for one in (f"{path}.{at}" for at in range(min(count, _MOST_SLICES))):
             known = side.at(f"{one}.value") is not None
             value = side.text(f"{one}.value") if known else "not recorded"
