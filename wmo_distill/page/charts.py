@@ -3,6 +3,7 @@
 A chart is 360 units wide, so that its text is of the page's size on a phone and in a column.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -108,11 +109,10 @@ def histogram(
         {"low": low, "high": high, "count": n, "whole": (low, high) == bin_}
         for (low, high), bin_, n in zip(pairwise(inner), pairwise(edges), counts, strict=True)
     ]
-    whole = all(edge == int(edge) for edge in edges)
+    whole = domain if all(edge == int(edge) for edge in edges) else None
     x, axis = alt.Scale(domain=list(domain), nice=False), _axis(5, grid=False, whole=whole)
-    y = alt.Y(
-        "count:Q", scale=alt.Scale(domain=[0, 1.06 * max([1, *counts])]), axis=_axis(3, whole=True)
-    )
+    most = 1.06 * max([1, *counts])
+    y = alt.Y("count:Q", scale=alt.Scale(domain=[0, most]), axis=_axis(3, whole=(0, most)))
     bins = _chart(values).mark_rect(color=color)
     pale = alt.condition("datum.whole", alt.value(1), alt.value(0.4))
     drawn = bins.encode(x=_x("low", x, axis), x2="high:Q", y=y, y2=alt.Y2Datum(0), opacity=pale)
@@ -136,13 +136,17 @@ def drawn_edges(edges: Sequence[float]) -> list[float]:
     return drawn
 
 
-def band(points: Sequence[Mapping[str, float]], color: str, top: float) -> alt.LayerChart:
-    """The median of `p10`, `p50`, `p90` as a line over `turn`, the other two as an area."""
+def band(
+    points: Sequence[Mapping[str, float]], color: str, ends: tuple[float, float]
+) -> alt.LayerChart:
+    """The median of `p10`, `p50`, `p90` as a line over `turn`, the other two as an area.
+
+    `ends` are the last turn and the most tokens of the frame.
+    """
     base = _chart([dict(point) for point in points])
-    first, last = points[0]["turn"], points[-1]["turn"]
-    turn = _x(
-        "turn", alt.Scale(domain=[first, max(last, first + 1)]), _axis(6, grid=False, whole=True)
-    )
+    first, (last, top) = points[0]["turn"], ends
+    x = alt.Scale(domain=[first, max(last, first + 1)])
+    turn = _x("turn", x, _axis(6, grid=False, whole=(first, last)))
     y: dict[str, Any] = {"scale": alt.Scale(domain=[0, top]), "axis": _axis(4)}
     area = base.mark_area(color=color, opacity=0.22).encode(
         x=turn, y=alt.Y("p10:Q", stack=None, **y), y2="p90:Q"
@@ -171,11 +175,15 @@ def _y(count: int) -> dict[str, Any]:
     return {"scale": alt.Scale(domain=[-0.5, count - 0.5], reverse=True), "axis": None}
 
 
-def _axis(ticks: int, *, grid: bool = True, whole: bool = False) -> alt.Axis:
-    """Thousands as 1k, and a fraction as it is; no fraction between `whole` numbers."""
+def _axis(ticks: int, *, grid: bool = True, whole: tuple[float, float] | None = None) -> alt.Axis:
+    """Thousands as 1k, and a fraction as it is; where few `whole` numbers are between its ends,
+    one tick at each of them.
+    """
     label = "abs(datum.value) < 1000 ? format(datum.value, '.6~g') : format(datum.value, '~s')"
-    least = 1 if whole else alt.Undefined
-    return alt.Axis(title=None, tickCount=ticks, tickMinStep=least, labelExpr=label, grid=grid)
+    values: Any = alt.Undefined
+    if whole is not None and whole[1] - whole[0] <= ticks:
+        values = list(range(math.ceil(whole[0]), math.floor(whole[1]) + 1))
+    return alt.Axis(title=None, tickCount=ticks, values=values, labelExpr=label, grid=grid)
 
 
 def _names(base: alt.Chart, y: dict[str, Any]) -> alt.Chart:

@@ -5,7 +5,7 @@ from markupsafe import Markup
 from wmo_distill.page.blocks import COLORS, Cell, Figure, Section, Table
 from wmo_distill.page.charts import Estimate, estimates
 from wmo_distill.page.numbers import NONE, Numbers, Path
-from wmo_distill.page.outcomes import MOST_DRAWN, MOST_LISTED, task_cell
+from wmo_distill.page.outcomes import MOST_DRAWN, MOST_LISTED, task_cell, task_name
 from wmo_distill.page.svg import inline_svg
 
 _LEAST_RANGE = 0.1
@@ -45,7 +45,7 @@ def paired_tasks(both: Numbers) -> Section:
     every = both.at("tasks")
     order = sorted(range(len(every)), key=lambda at: (-abs(every[at]["difference"] or 0), at))
     known = [at for at in order if every[at]["difference"] is not None]
-    rows = [_estimate(both, f"tasks.{at}", _task(every[at])) for at in known[:MOST_DRAWN]]
+    rows = [_estimate(both, f"tasks.{at}", task_name(every[at])) for at in known[:MOST_DRAWN]]
     chart = inline_svg(
         estimates(rows, COLORS[1], _range(rows)),
         "tasks-0",
@@ -100,11 +100,6 @@ def _name_cell(both: Numbers, key: str) -> Cell:
     if first == "pass_at_k":
         return Markup("pass@{}").format(both.number(f"a.{first}.{at}.k"))
     return _named(both, key)
-
-
-def _task(task: dict[str, str | None]) -> str:
-    step = task["step_name"]
-    return (task["task_id"] or "(no task)") + (f" / {step}" if step else "")
 
 
 def _estimate(both: Numbers, path: Path, name: str) -> Estimate:

@@ -117,7 +117,7 @@ def tasks(side: Numbers, color: str, counts: Mapping[str, str]) -> Section:
     every = side.at("tasks")
     order = sorted(range(len(every)), key=lambda at: (-every[at]["solve_rate"]["denominator"], at))
     drawn, listed = sorted(order[:MOST_DRAWN]), sorted(order[:MOST_LISTED])
-    rows = [(_task_name(every[at]), f"tasks.{at}.solve_rate") for at in drawn]
+    rows = [(task_name(every[at]), f"tasks.{at}.solve_rate") for at in drawn]
     chart = inline_svg(
         estimates([estimate(side, name, path) for name, path in rows], color, (0, 1)),
         "tasks-0",
@@ -153,17 +153,18 @@ def _of_all(side: Numbers, path: Path, shown: int) -> Markup:
     return Markup("{} of {} tasks, those with most graded").format(shown, count)
 
 
-def _task_name(task: Mapping[str, Any]) -> str:
-    step = task["step_name"]
-    return (task["task_id"] or "(no task)") + (f" / {step}" if step else "")
-
-
 def task_cell(side: Numbers, path: Path) -> Markup:
     """The task, and its step where it has some."""
     name = side.text(f"{path}.task_id")
     if side.at(f"{path}.step_name") is None:
         return name
     return Markup("{} / {}").format(name, side.text(f"{path}.step_name"))
+
+
+def task_name(task: Mapping[str, Any]) -> str:
+    """The same as text, for a chart."""
+    step = task["step_name"]
+    return (task["task_id"] or "(no task)") + (f" / {step}" if step else "")
 
 
 def endings(sides: Sides) -> Section:

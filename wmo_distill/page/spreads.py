@@ -119,10 +119,11 @@ def _counts(side: Numbers, path: Path, unit: str) -> Markup:
 def context(sides: Sides) -> Section:
     """How long prompts are at each turn."""
     known = [pair for pair in colored(sides) if pair[0].find("context")]
-    top = max((point["p90"] for side, _ in known for point in side.at("context")), default=1)
+    every = [point for side, _ in known for point in side.at("context")]
+    ends = tuple(max((point[part] for point in every), default=1) for part in ("turn", "p90"))
     charts = [
         inline_svg(
-            band(side.at("context"), color, top),
+            band(side.at("context"), color, (ends[0], ends[1])),
             f"context-{at}",
             f"{side.label} prompt tokens by turn".strip(),
             "The median as a line, the middle 80 % of the episodes as an area.",
