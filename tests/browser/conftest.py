@@ -15,11 +15,3 @@ def browser() -> "Iterator[playwright.Browser]":
         if browser is None:
             pytest.skip("no Chromium is found: install Debian's `chromium`, or Chrome")
         yield browser
-
-
-@pytest.fixture
-def page(browser: "playwright.Browser") -> "Iterator[playwright.Page]":
-    """A page of its own, without cookies of others."""
-    context = browser.new_context()
-    yield context.new_page()
-    context.close()

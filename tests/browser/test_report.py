@@ -36,6 +36,14 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page without cookies of others."""
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
+
+
 class Watched:
     """A page, what it asked for, and what it said."""
 
