@@ -24,7 +24,8 @@ def report(
 ) -> None:
     """Write one HTML file with the numbers of `stats` as charts and tables, to open anywhere."""
     from wmo_distill.page.write import write_report
-    from wmo_distill.report.tables import printable, size
+    from wmo_distill.report.tables import size
+    from wmo_distill.visible import visible
 
     written = write_report(source, out, other=other, **options.recorded())
-    printing.put(written, lambda: f"{printable(written.file)}: {size(written.bytes)}")
+    printing.put(written, lambda: f"{visible(written.file)}: {size(written.bytes)}")

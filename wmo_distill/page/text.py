@@ -1,5 +1,7 @@
 """Text that others wrote, safe to show: nothing in it is invisible, and none of it is long."""
 
+from wmo_distill.visible import visible
+
 
 def shortened(text: str, most: int = 80) -> str:
     """At most so many characters, of the start and the end of a text.
@@ -7,11 +9,11 @@ def shortened(text: str, most: int = 80) -> str:
     What is not printable is written as its escape, such as `\\x1b`, or `\\u202e`, which turns the
     direction.
     """
-    start = [_seen(c) for c in text[: most + 1]]
+    start = [visible(c) for c in text[: most + 1]]
     if len(text) <= most and sum(map(len, start)) <= most:
         return "".join(start)
     tail = most * 3 // 5
-    end = [_seen(c) for c in reversed(text[max(0, len(text) - most) :])]
+    end = [visible(c) for c in reversed(text[max(0, len(text) - most) :])]
     head, last = _first(start, most - tail - 1), _first(end, tail)
     return "".join([*head, "…", *reversed(last)])
 
@@ -25,9 +27,3 @@ def _first(parts: list[str], most: int) -> list[str]:
             break
         kept.append(part)
     return kept
-
-
-def _seen(character: str) -> str:
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
