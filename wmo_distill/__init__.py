@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wmo_distill.pipeline.regrade import regrade as regrade
     from wmo_distill.pipeline.summary import Regraded as Regraded
     from wmo_distill.pipeline.summary import Summary as Summary
+    from wmo_distill.progress import Progress as Progress
     from wmo_distill.records import Completion as Completion
     from wmo_distill.records import GradedTests as GradedTests
     from wmo_distill.records import ScoreCell as ScoreCell
@@ -70,6 +71,7 @@ _HOMES = {
     "issues": ("Issue",),
     "options": ("BuildOptions", "RegradeOptions"),
     "pipeline.build": ("build",),
+    "progress": ("Progress",),
     "records": ("Completion", "GradedTests", "ScoreCell", "StopReason", "TrialRecord"),
     "reference.entry_points": (
         "assemble_harbor_trial_records",

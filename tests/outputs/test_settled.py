@@ -56,7 +56,7 @@ def test_a_manifest_that_was_replaced_meanwhile_is_checked_again(
     (tmp_path / MANIFEST).write_text("{}")
     seen = []
 
-    def check(out: Path) -> list[settled.Fault]:
+    def check(out: Path, progress: object) -> list[settled.Fault]:
         seen.append(out)
         if len(seen) < 3:
             (out / "next").write_text("{}")
@@ -83,7 +83,7 @@ def test_a_commit_that_was_broken_off_explains_the_faults(tmp_path: Path) -> Non
     staging.mkdir()
     (staging / MANIFEST).write_text("{}")
     ledger = settled.Fault("ledger.parquet", None, "12 bytes", "13")
-    first, second = settled.settled(lambda out: [ledger])(tmp_path)
+    first, second = settled.settled(lambda out, progress: [ledger])(tmp_path)
     assert "run the same command again" in str(first)
     assert second is ledger
-    assert settled.settled(lambda out: [])(tmp_path) == []
+    assert settled.settled(lambda out, progress: [])(tmp_path) == []

@@ -228,7 +228,7 @@ def test_show_of_nothing_is_2(run: Run, dataset: Path, options: tuple[object, ..
 def test_an_unexpected_error_is_1_and_one_line(tmp_path: Path) -> None:
     code = (
         "import sys, wmo_distill.cli.app as a, wmo_distill.shards.verify as v\n"
-        "def broken(out): secret = 'of the run'; raise KeyError('x')\n"
+        "def broken(out, progress): secret = 'of the run'; raise KeyError('x')\n"
         "v.verify = broken\n"
         f"sys.argv = ['wmo-distill', 'verify', {str(tmp_path)!r}]\n"
         "a.main()"

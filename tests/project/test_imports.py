@@ -14,6 +14,7 @@ ORDER = (
     "visible",
     "errors",
     "display",
+    "progress",
     "limits",
     "disk",
     "operation",
@@ -49,6 +50,7 @@ ORDER = (
     "report",
     "page",
     "view",
+    "trackers",
     "cli",
     "__main__",
 )

@@ -125,7 +125,7 @@ def test_the_python_examples_run(place: Path, run_readme_python: None) -> None:
 def run_readme_python(place: Path) -> None:
     shell("wmo-distill build fixtures/trials -o shards --declare logprob_mode=raw -q", place)
     examples = blocks("python")
-    assert len(examples) == 4
+    assert len(examples) == 5
     for example in examples:
         subprocess.run(
             [sys.executable, "-c", example],

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from wmo_distill.outputs.metrics import METRICS, RUNS
+
 ROOT = Path(__file__).parents[2]
 CHANGES = (
     "open,openat,creat,write,writev,pwrite64,pwritev,pwritev2,copy_file_range,sendfile,fsync,"
@@ -157,8 +159,9 @@ class Commands(AbstractContextManager["Commands"]):
 
 
 def entries(place: Path) -> Mapping[str, bytes | None]:
-    """What is in a directory: files with their bytes, directories with None."""
+    """What is in a directory: files with their bytes, directories with None; no log of runs."""
     return {
         path.relative_to(place).as_posix(): path.read_bytes() if path.is_file() else None
         for path in sorted(place.rglob("*"))
+        if path.name not in (METRICS, RUNS)
     }

@@ -14,9 +14,9 @@ from wmo_distill.cli.datums import datums
 from wmo_distill.cli.doctor import doctor
 from wmo_distill.cli.export import export
 from wmo_distill.cli.flags import flagged
-from wmo_distill.cli.output import say
 from wmo_distill.cli.regrade import regrade
 from wmo_distill.cli.report import report
+from wmo_distill.cli.run import RUN
 from wmo_distill.cli.score import score
 from wmo_distill.cli.show import show
 from wmo_distill.cli.stats import stats
@@ -70,20 +70,32 @@ def main() -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal's encoding cannot hold must not end the command.
         sys.stdout.reconfigure(errors="backslashreplace")
+    RUN.log.take_strays()
+    code = _code()
+    RUN.end(code)
+    RUN.log.close()
+    sys.exit(code)
+
+
+def _code() -> int:
+    """The exit code of the command; what went wrong is on stderr."""
     try:
-        code = app(prog_name="wmo-distill", standalone_mode=False)
+        return app(prog_name="wmo-distill", standalone_mode=False) or 0
     except DistillError as error:
-        say(f"wmo-distill: {visible(str(error))}")
-        sys.exit(error.exit_code)
+        _refuse(f"wmo-distill: {visible(str(error))}")
+        return error.exit_code
     except Exception as error:
         if isinstance(error, Refused):
-            say(refusal(error))
-            sys.exit(error.exit_code)
+            _refuse(refusal(error))
+            return error.exit_code
         # a fault of ours: one plain line, and no values of the run
         said = visible(f"{type(error).__name__}: {error}")
-        say(f"wmo-distill: unexpected {said} ({_where(error)})")
-        sys.exit(1)
-    sys.exit(code or 0)
+        _refuse(f"wmo-distill: unexpected {said} ({_where(error)})")
+        return 1
+
+
+def _refuse(text: str) -> None:
+    RUN.log.say(text, "error", "refusal")
 
 
 def _where(error: Exception) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wmo_distill.cli.flags import Paths
-from wmo_distill.cli.output import Printing, Progress, end, say, say_errors
+from wmo_distill.cli.output import Writing, end, say, say_errors
 from wmo_distill.operation import Options, option
 from wmo_distill.options import BuildOptions
 from wmo_distill.report.tables import counts
@@ -39,7 +39,7 @@ def build(
     ],
     options: BuildOptions,
     ending: BuildEnd,
-    printing: Printing,
+    printing: Writing,
 ) -> None:
     """Turn trials into Parquet shards; a second run reads only what is new or changed."""
     from wmo_distill.pipeline.build import build as run
@@ -47,7 +47,7 @@ def build(
 
     dry_run, quiet = options.dry_run, printing.quiet
     graded = options.cells is None and not options.fresh and _has_cells(out)
-    with Progress("trials", quiet=quiet) as progress:
+    with printing.writing(None if dry_run else out) as progress:
         summary = run(paths, out, options, progress=progress)
     printing.put(summary, lambda: render_summary(summary, out))
     if graded and not dry_run:

@@ -1,7 +1,7 @@
 """`wmo-distill check-logprobs`: do the recorded log-probabilities belong to this model?"""
 
 from wmo_distill.cli.flags import Datums
-from wmo_distill.cli.output import Printing, Progress, end
+from wmo_distill.cli.output import Writing, end
 from wmo_distill.cli.scoring import Kind, Server, scorer_of
 from wmo_distill.errors import stop_says
 from wmo_distill.operation import option
@@ -13,7 +13,7 @@ class Student(Server):
 
 
 def check_logprobs(
-    datums: Datums, server: Student, options: CheckOptions, printing: Printing
+    datums: Datums, server: Student, options: CheckOptions, printing: Writing
 ) -> None:
     """Re-score a sample with the student's own server; name the fault, if any (exit code 1)."""
     from wmo_distill.errors import UsageError
@@ -32,7 +32,7 @@ def check_logprobs(
         raise UsageError("--name: expected the name that --store keeps values under, found none")
     scorer = scorer_of(server)
     kept = "nothing is kept" if store is None else f"the scores so far are kept in {store}"
-    with stop_says(lambda: kept), Progress("sequences", quiet=printing.quiet) as progress:
+    with stop_says(lambda: kept), printing.writing(store) as progress:
         report = check(datums, scorer, options, progress=progress)
     printing.put(report, lambda: render_check(report))
     if report.verdict != "agrees":

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wmo_distill.cli.flags import Dataset
-from wmo_distill.cli.output import Printing, Progress, end
+from wmo_distill.cli.output import Writing, end
 from wmo_distill.cli.scoring import opened
 from wmo_distill.datums.options import DatumOptions
 
@@ -28,7 +28,7 @@ def datums(
         ),
     ] = None,
     options: DatumOptions,
-    printing: Printing,
+    printing: Writing,
 ) -> None:
     """Turn the records of a dataset into training sequences, each sampled token trained once."""
     from wmo_distill.datums.shards import build_datum_shards
@@ -36,7 +36,7 @@ def datums(
 
     cache = None if scores is None else opened(scores)
     again = None if rescored_cache is None else opened(rescored_cache)
-    with Progress("records", quiet=printing.quiet) as progress:
+    with printing.writing(out) as progress:
         summary = build_datum_shards(
             source, out, options, scores=cache, rescored=again, progress=progress
         )

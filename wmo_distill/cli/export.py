@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmo_distill.cli.output import Printing, Progress, end, put, put_json, say
+from wmo_distill.cli.output import Writing, end, put, put_json, say
 from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.report.tables import counts, table
 from wmo_distill.visible import visible
@@ -34,13 +34,14 @@ def export(
     ] = "",
     list_targets: Annotated[bool, typer.Option("--list", help="Print the targets.")] = False,
     options: ExportOptions,
-    printing: Printing,
+    printing: Writing,
 ) -> None:
     """Write training sequences in the form that a trainer reads, counting what it cannot take."""
     from wmo_distill.errors import UsageError
     from wmo_distill.exporters.messages import FORMS, export_messages
     from wmo_distill.exporters.registry import TARGETS
     from wmo_distill.exporters.run import export_datums
+    from wmo_distill.outputs.metrics import RUNS
     from wmo_distill.report.export import render_export, wrong_groups
 
     if list_targets:
@@ -60,7 +61,7 @@ def export(
     assert datums is not None
     assert out is not None
     summary: ExportSummary | MessageSummary
-    with Progress("rows", quiet=printing.quiet) as progress:
+    with printing.writing(out, RUNS) as progress:
         if to not in FORMS and to not in TARGETS:
             names = ", ".join(sorted([*TARGETS, *FORMS]))
             raise UsageError(f"--to: expected one of {names}, found {to!r}; give another")

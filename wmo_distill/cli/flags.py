@@ -12,6 +12,7 @@ import typer
 from pydantic import ByteSize
 from pydantic.fields import FieldInfo
 
+from wmo_distill.cli.run import RUN
 from wmo_distill.operation import Options
 
 Paths = Annotated[
@@ -33,6 +34,7 @@ def flagged(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
+        RUN.begin(command.__name__.replace("_", "-"))
         for name, model in models.items():
             values[name] = model.of(**_taken(model, values))
         command(**values)

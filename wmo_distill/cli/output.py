@@ -1,15 +1,17 @@
 """What commands print: data on stdout, talk on stderr."""
 
 import json
-import sys
-import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from wmo_distill.credentials import without_credentials
+from wmo_distill.cli.live import Working
+from wmo_distill.cli.log import LogFormat
+from wmo_distill.cli.run import RUN
 from wmo_distill.operation import Options, option
+from wmo_distill.trackers import TrackerName
 from wmo_distill.visible import visible
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ def put_json(data: object) -> None:
 
 
 def say(text: str) -> None:
-    """Talk, on stderr; an error may repeat an address that somebody gave."""
-    typer.echo(without_credentials(text), err=True)
+    """Talk, on stderr."""
+    RUN.log.say(text)
 
 
 def say_errors(errors: Mapping[str, str]) -> None:
@@ -44,13 +46,16 @@ def say_errors(errors: Mapping[str, str]) -> None:
 
 def end(code: int, why: str) -> NoReturn:
     """End a command that did its work with another code than 0; stderr says why, --quiet too."""
-    say(f"wmo-distill: {visible(why)}")
+    RUN.log.say(f"wmo-distill: {visible(why)}", "error", "refusal")
     raise typer.Exit(code)
 
 
 class Json(Options):
     """Of a command that prints one result."""
 
+    log_format: LogFormat | None = option(
+        None, "Write every line on stderr as an event, progress included."
+    )
     as_json: bool = option(False, "Print the result as JSON.", flag="--json")
 
     def put(self, result: "BaseModel", render: Callable[[], str]) -> None:
@@ -65,33 +70,32 @@ class Printing(Json):
 
     quiet: bool = option(False, "Print no result and no progress.", flag="--quiet -q")
 
+    def working(self) -> Working:
+        """Shows how far the command is."""
+        return Working(quiet=self.quiet)
+
     def put(self, result: "BaseModel", render: Callable[[], str]) -> None:
         if self.as_json or not self.quiet:
             super().put(result, render)
 
 
-class Progress:
-    """A line on stderr that tells how far the work is; silent where stderr is no terminal."""
+class Writing(Printing):
+    """Of a command that writes a directory."""
 
-    def __init__(self, what: str, *, quiet: bool = False) -> None:
-        self._what = what
-        self._shown = not quiet and sys.stderr.isatty()
-        self._began = self._last = time.monotonic()
+    tracker: TrackerName | None = option(
+        None, "Send the numbers of this run to a tracker, with its own client."
+    )
+    tracker_project: str = option("wmo-distill", "Project of the tracker.", "NAME", min_length=1)
 
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if not self._shown or (now - self._last < 0.1 and done < total):
-            return
-        self._last = now
-        line = f"{done:,} of {total:,} {self._what}, {now - self._began:.0f} s"
-        sys.stderr.write(f"\r\x1b[K{line}")
-        sys.stderr.flush()
+    def writing(self, out: Path | None, metrics: str = "") -> Working:
+        """Shows how far the command is, which writes to `out`; None where it writes nothing.
 
-    def __enter__(self) -> "Progress":
-        return self
+        `metrics` names the directory of its metrics in `out`.
+        """
+        if out is not None:
+            RUN.write_to(out, metrics, self.tracker, self.tracker_project)
+        return self.working()
 
-    def __exit__(self, *error: object) -> None:
-        """Take the line away."""
-        if self._shown and self._last > self._began:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+    def put(self, result: "BaseModel", render: Callable[[], str]) -> None:
+        RUN.result = result
+        super().put(result, render)

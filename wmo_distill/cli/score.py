@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wmo_distill.cli.flags import Datums
-from wmo_distill.cli.output import Printing, Progress, end, put
+from wmo_distill.cli.output import Writing, end, put
 from wmo_distill.cli.scoring import Server, opened, scorer_of
 from wmo_distill.errors import stop_says
 from wmo_distill.operation import Options, option
@@ -41,7 +41,7 @@ def score(
     server: Server,
     options: ScoreOptions,
     ways: Ways,
-    printing: Printing,
+    printing: Writing,
 ) -> None:
     """Fill a cache with a teacher's log-probabilities, for `datums --scores`."""
     from wmo_distill.errors import UsageError
@@ -69,14 +69,16 @@ def score(
         if not printing.quiet:
             put(f"{count:,} requests")
         return
-    if ways.read_answers is not None:
-        summary = exchange.read_answers(datums, kept, name, ways.read_answers, top_k=top_k)
-    else:
-        scorer = scorer_of(server)
-        with (
-            stop_says(lambda: f"{cache} holds {len(kept):,} scores; the same command goes on"),
-            Progress("sequences", quiet=printing.quiet) as progress,
-        ):
+    answers = ways.read_answers
+    scorer = scorer_of(server) if answers is None else None
+    with (
+        stop_says(lambda: f"{cache} holds {len(kept):,} scores; the same command goes on"),
+        printing.writing(cache) as progress,
+    ):
+        if answers is not None:
+            summary = exchange.read_answers(datums, kept, name, answers, top_k=top_k)
+        else:
+            assert scorer is not None
             summary = run.score_datums(datums, kept, scorer, name, options, progress=progress)
     printing.put(summary, lambda: render_scores(summary))
     if summary.requests and not summary.scored:

@@ -35,8 +35,7 @@ def stoppable(run: Callable[[], None]) -> NoReturn:
     except Stopped as stop:
         notes: list[str] = getattr(stop, "__notes__", [])
         kept = notes[-1] if notes else "nothing was changed; run it again"
-        with suppress(OSError):  # the terminal may be what has gone
-            _write(f"wmo-distill: stopped by {signal.Signals(stop.number).name}: {kept}\n")
+        _say(f"stopped by {signal.Signals(stop.number).name}: {kept}", 128 + stop.number)
         os._exit(128 + stop.number)  # not to wait for threads, such as a name look-up that hangs
     sys.exit(0)
 
@@ -62,6 +61,11 @@ def _raised_in_vain(lost: "sys.UnraisableHookArgs") -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
-def _write(line: str) -> None:
-    """To stderr itself: a buffer may be half written, and encoding may fail."""
-    os.write(2, line.encode("utf-8", "backslashreplace"))
+def _say(text: str, code: int) -> None:
+    """The last line, in the form of all; what is kept of the run holds the code."""
+    from wmo_distill.cli.run import RUN
+
+    with suppress(OSError):  # the terminal may be what has gone
+        RUN.log.say(f"wmo-distill: {text}", "error", "stopped")
+    RUN.end(code)
+    RUN.log.close()

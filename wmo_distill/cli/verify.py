@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wmo_distill.cli.output import Json, end, put, put_json
+from wmo_distill.cli.output import Printing, end, put, put_json
 from wmo_distill.visible import visible
 
 
@@ -14,7 +14,7 @@ def verify(
         Path,
         typer.Argument(metavar="OUT", help="What `build`, `datums`, `export` or `score` wrote."),
     ],
-    printing: Json,
+    printing: Printing,
 ) -> None:
     """Check every file, count and row of a dataset, datums, an export or a score cache.
 
@@ -39,15 +39,16 @@ def verify(
         SCORES.mark[1]: (verify_scores, SCORES.again),
     }
     check, again = checks.get(kind_of(out) or "", (verify_dataset, DATASET.again))
-    faults = check(out)
+    with printing.working() as progress:
+        faults = check(out, progress=progress)
     if printing.as_json:
         put_json([asdict(fault) for fault in faults])
-    else:
+    elif not printing.quiet:
         for fault in faults:
             put(visible(str(fault)))
     if faults:
         closed = sum(fault.found.endswith(CHANGE_PERMISSIONS) for fault in faults)
         do = f"restore the files, or {again}" if closed < len(faults) else "then verify again"
         end(1, f"{out}: {len(faults)} faults; {do}")
-    if not printing.as_json:
+    if not printing.as_json and not printing.quiet:
         put(f"{visible(str(out))}: no fault")

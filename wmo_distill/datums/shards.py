@@ -1,6 +1,6 @@
 """Datum shards: the training sequences of a dataset, streamed into Parquet parts."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from wmo_distill.datums.versions import newest_step_of
 from wmo_distill.datums.writer import DatumWriter
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.parts import writing
+from wmo_distill.progress import Listener, Progress
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.scan import iter_batches, scan
 from wmo_distill.shards.schema import SCHEMA
@@ -29,7 +30,7 @@ def build_datum_shards(
     *,
     scores: Scores | None = None,
     rescored: Scores | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Listener | None = None,
     **changes: Any,
 ) -> DatumSummary:
     """Write the datums of the dataset in `source` to `out`, replacing those of an earlier build.
@@ -71,7 +72,15 @@ def build_datum_shards(
             for number, rows in enumerate(made):
                 writer.add(rows)
                 if progress is not None:
-                    progress(number + 1, len(groups))
+                    progress(
+                        Progress(
+                            done=number + 1,
+                            total=len(groups),
+                            unit="records",
+                            outcomes=funnel.counts,
+                            parts=len(parts.parts),
+                        )
+                    )
         summary = funnel.summary([part.file for part in parts.parts], teacher, rescorer)
         parts.commit(
             DatumManifest(

@@ -20,6 +20,7 @@ from wmo_distill.outputs.faults import Fault, differences, first_faults, is_read
 from wmo_distill.outputs.manifest import MANIFEST, PartFile
 from wmo_distill.outputs.settled import settled
 from wmo_distill.predicates import is_measured
+from wmo_distill.progress import Listener
 from wmo_distill.shards.faults import batch_faults
 
 _SUMS = ("datums", "loss_tokens", "context_tokens", "breaks", "with_routed_experts")
@@ -38,7 +39,7 @@ class _Seen:
 
 
 @settled
-def verify_datums(datums: Path) -> list[Fault]:
+def verify_datums(datums: Path, progress: Listener | None) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against.
 
     Reads every part once, a row group at a time.
@@ -46,7 +47,9 @@ def verify_datums(datums: Path) -> list[Fault]:
     manifest = DATUMS.read(datums, sealed=False)
     seen, options = _Seen(), manifest.options
     faults = list(
-        DATUMS.faults(datums, manifest.parts, lambda p: _part_faults(datums, p, options, seen))
+        DATUMS.faults(
+            datums, manifest.parts, lambda p: _part_faults(datums, p, options, seen), progress
+        )
     )
     # A part that is not there is one fault, not one for each sum.
     if all(is_readable(datums / part.file) for part in manifest.parts):

@@ -19,6 +19,7 @@ from wmo_distill.files import Absent, TrialFiles, text_path
 from wmo_distill.limits import TooLarge
 from wmo_distill.outputs.parts import writing
 from wmo_distill.predicates import is_measured
+from wmo_distill.progress import Listener, Progress
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.shards.scan import iter_batches
 from wmo_distill.sources.harbor.episodes import (
@@ -110,7 +111,7 @@ def export_messages(
     to: str = "messages",
     options: ExportOptions | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Listener | None = None,
     **changes: Any,
 ) -> MessageSummary:
     """Write the chats of the dataset in `source`; its trials must be where they were built from.
@@ -168,7 +169,16 @@ def export_messages(
                     }
                     files.add(said, sum(len(m["content"]) for m in chat.messages) // 4)
                 if progress is not None:
-                    progress(counts["records"], manifest.totals.records)
+                    outcomes = {"exported": counts["exported"]}
+                    progress(
+                        Progress(
+                            done=counts["records"],
+                            total=manifest.totals.records,
+                            unit="records",
+                            outcomes=outcomes | {str(reason): n for reason, n in refused.items()},
+                            parts=len(parts.parts),
+                        )
+                    )
         names = [part.file for part in parts.parts]
         summary = MessageSummary(target=to, flags=flags, refused=refused, files=names, **counts)
         commit(parts, manifest.dataset_hash, options.recorded(), summary)

@@ -1,6 +1,6 @@
 """Datum shards to a directory of a trainer's rows, streamed, with a count of every refusal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,7 @@ from wmo_distill.exporters.options import ExportOptions
 from wmo_distill.exporters.registry import target_named
 from wmo_distill.exporters.target import Place, Refusal, Target, offered
 from wmo_distill.outputs.parts import writing
+from wmo_distill.progress import Listener, Progress
 
 
 class ExportSummary(BaseModel):
@@ -50,7 +51,7 @@ def export_datums(
     to: str,
     options: ExportOptions | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Listener | None = None,
     **changes: Any,
 ) -> ExportSummary:
     """Write the sequences in `datums` to `out` in the form of target `to`.
@@ -79,7 +80,15 @@ def export_datums(
             ):
                 files.add(target.convert(row, place), row.datum.token_ids.size)
                 if progress is not None:
-                    progress(counts.datums, total)
+                    progress(
+                        Progress(
+                            done=counts.datums,
+                            total=total,
+                            unit="sequences",
+                            outcomes=counts.outcomes(),
+                            parts=len(parts.parts),
+                        )
+                    )
         names = [part.file for part in parts.parts]
         summary = counts.summary(target, manifest.options.reward, names)
         commit(parts, manifest.source, options.recorded(), summary)
@@ -96,6 +105,9 @@ class _Counts:
         self.lost_first = 0
         self.refused: dict[Refusal, int] = {}
         self.offered: set[str] = set()
+
+    def outcomes(self) -> dict[str, int]:
+        return {"exported": self.sums["exported"]} | {str(r): n for r, n in self.refused.items()}
 
     def summary(self, target: Target, reward: RewardOf, files: list[str]) -> ExportSummary:
         return ExportSummary(

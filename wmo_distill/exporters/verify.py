@@ -9,17 +9,18 @@ from wmo_distill.outputs.faults import Fault, differences
 from wmo_distill.outputs.manifest import MANIFEST, PartFile
 from wmo_distill.outputs.settled import settled
 from wmo_distill.outputs.stored import DAMAGE, parquet_file, plain_cause, read_group
+from wmo_distill.progress import Listener
 
 
 @settled
-def verify_export(out: Path) -> list[Fault]:
+def verify_export(out: Path, progress: Listener | None) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against."""
     manifest = EXPORT.read(out, sealed=False)
     rows = manifest.summary.get("rows", manifest.summary.get("exported"))
     stated = sum(part.rows for part in manifest.parts)
     return [
         *differences(MANIFEST, [("rows of all parts,", rows, stated)]),
-        *EXPORT.faults(out, manifest.parts, lambda part: _row_faults(out, part)),
+        *EXPORT.faults(out, manifest.parts, lambda part: _row_faults(out, part), progress),
     ]
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -25,7 +25,9 @@ from wmo_distill.outputs.faults import (
     is_readable,
     stray_files,
 )
+from wmo_distill.outputs.metrics import METRICS
 from wmo_distill.outputs.stored import Stored
+from wmo_distill.progress import Listener, Progress
 
 MANIFEST = "manifest.json"
 TOOL = "wmo-distill"
@@ -142,16 +144,34 @@ class Kind(Generic[M]):
         return manifest
 
     def faults(
-        self, out: Path, parts: Iterable[P], of_rows: Callable[[P], Iterable[Fault]]
+        self,
+        out: Path,
+        parts: Sequence[P],
+        of_rows: Callable[[P], Iterable[Fault]],
+        progress: Listener | None = None,
     ) -> Iterator[Fault]:
         """Damaged and stray files, a broken seal, and what `of_rows` finds in each part."""
-        for part in parts:
+        size, read, faulty = sum(part.bytes for part in parts), 0, 0
+        for number, part in enumerate(parts, 1):
             found = damage(out, part)
             if is_readable(out / part.file):
-                yield from first_faults(part.file, chain(found, of_rows(part)))
-            else:
-                yield from found
-        yield from stray_files(out, self.folder, [MANIFEST, *(part.file for part in parts)])
+                found = [*first_faults(part.file, chain(found, of_rows(part)))]
+            yield from found
+            read, faulty = read + part.bytes, faulty + bool(found)
+            if progress is not None:
+                progress(
+                    Progress(
+                        done=number,
+                        total=len(parts),
+                        unit="files",
+                        bytes_done=read,
+                        bytes_total=size,
+                        outcomes={"sound": number - faulty, "faulty": faulty},
+                    )
+                )
+        yield from stray_files(
+            out, self.folder, [MANIFEST, METRICS, *(part.file for part in parts)]
+        )
         value = self._value(out)
         seal = value.pop(SEAL, None)
         yield from differences(MANIFEST, [("the seal of what it says,", seal_of(value), seal)])

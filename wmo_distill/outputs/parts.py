@@ -17,6 +17,7 @@ from wmo_distill.errors import DistillError, UsageError, stop_says
 from wmo_distill.files import Absent, file_sha256, path_text, sync_directory, sync_file
 from wmo_distill.outputs.lock import LOCK_FILE, writer_lock
 from wmo_distill.outputs.manifest import MANIFEST, STAGING, Kind, M, PartFile, stated
+from wmo_distill.outputs.metrics import METRICS, RUNS
 from wmo_distill.outputs.stored import footer_sha256
 
 
@@ -246,7 +247,7 @@ def _was_ours(out: Path, kind: Kind[Any], other: Collection[str]) -> bool:
     value = stated(out)
     if isinstance(value, dict):
         return bool(value.get(kind.mark[0]) == kind.mark[1])
-    return value is Absent.UNREADABLE and not other
+    return value is Absent.UNREADABLE and not set(other) - {METRICS, RUNS}
 
 
 def _is_temporary(name: str) -> bool:

@@ -4,18 +4,24 @@ import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from wmo_distill.errors import DistillError
 from wmo_distill.outputs.faults import Fault
 from wmo_distill.outputs.lock import is_locked
 from wmo_distill.outputs.manifest import MANIFEST
 from wmo_distill.outputs.parts import unfinished_commits
+from wmo_distill.progress import Listener
 
 _TRIES = 50
 _PAUSE = 0.1
 
 
-def settled(check: Callable[[Path], list[Fault]]) -> Callable[[Path | str], list[Fault]]:
+class Check(Protocol):
+    def __call__(self, out: Path | str, /, *, progress: Listener | None = None) -> list[Fault]: ...
+
+
+def settled(check: Callable[[Path, Listener | None], list[Fault]]) -> Check:
     """What `check` finds where the manifest is the same before and after, and no commit is at work.
 
     A commit puts parts and ledger in their places before the manifest that names them. One that
@@ -23,10 +29,10 @@ def settled(check: Callable[[Path], list[Fault]]) -> Callable[[Path | str], list
     """
 
     @functools.wraps(check)
-    def again(out: Path | str) -> list[Fault]:
+    def again(out: Path | str, /, *, progress: Listener | None = None) -> list[Fault]:
         for _ in range(_TRIES):
             before = _manifest(Path(out))
-            faults = check(Path(out))
+            faults = check(Path(out), progress)
             if not faults or not _is_changing(Path(out), before):
                 return [*_broken_off(Path(out)), *faults] if faults else []
             time.sleep(_PAUSE)

@@ -68,6 +68,8 @@ class Batch:
     reader: Reader
     apart: bool = False
     """Whether the process that reads it may end for it."""
+    notice: "Callable[[Entry], None] | None" = None
+    """Called after each trial; only in this process, as it is not sent to another."""
 
     @property
     def works(self) -> tuple[Work, ...]:
@@ -103,7 +105,10 @@ def run_batch(batch: Batch) -> BatchResult:
     entries: dict[str, Entry] = {}
     with PartWriter(batch.file) as part:
         for unit in batch.units:
-            entries[unit.work.path] = _add(unit, batch, part, entries.get(unit.work.path))
+            entry = _add(unit, batch, part, entries.get(unit.work.path))
+            entries[unit.work.path] = entry
+            if batch.notice is not None:
+                batch.notice(entry)
     info: PartInfo | None = part.info
     if not part.info.rows:
         batch.file.unlink()

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from wmo_distill.errors import ReadFault
 from wmo_distill.files import path_text
 from wmo_distill.options import BuildOptions
 from wmo_distill.outputs.parts import Parts, check_out, writing
+from wmo_distill.pipeline.account import Account
 from wmo_distill.pipeline.batch import Reader, Work
 from wmo_distill.pipeline.cells import load_cells
 from wmo_distill.pipeline.commit import Origin, commit
@@ -23,6 +24,7 @@ from wmo_distill.pipeline.dataset import Dataset, open_dataset, parent_of
 from wmo_distill.pipeline.reading import Limits, Reading
 from wmo_distill.pipeline.roster import Roster
 from wmo_distill.pipeline.summary import UNUSED_NAMED, Summary
+from wmo_distill.progress import Listener
 from wmo_distill.scanner import checked_tokenizer
 from wmo_distill.shards.ledger import ENDED, Reason
 from wmo_distill.shards.manifest import DATASET, LedgerTotals, Manifest, PartInfo
@@ -31,10 +33,8 @@ from wmo_distill.sources.harbor.state import unused_sinks
 from wmo_distill.sources.places import AnyPaths, checked_sinks, places_of
 from wmo_distill.trial import read_found
 
-__all__ = ["Progress", "Summary", "build"]
+__all__ = ["Summary", "build"]
 
-Progress = Callable[[int, int], None]
-"""Called with (trials read, trials to read)."""
 _LIMITS = Limits()
 
 
@@ -44,7 +44,7 @@ def build(
     options: BuildOptions | None = None,
     *,
     engines: Engines | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     **changes: Any,
 ) -> Summary:
     """Make the dataset in `out`, or bring it up to date, from the trials below the PATHs.
@@ -65,7 +65,7 @@ def build_with(
     options: BuildOptions | None = None,
     *,
     engines: Engines | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     limits: Limits = _LIMITS,
     **changes: Any,
 ) -> Summary:
@@ -90,8 +90,8 @@ def build_with(
             inputs=() if before is None else before.inputs,
             options=options,
         )
-        run = _Run(dataset, found, roster, options)
-        reading = Reading(options, reader, engines or Local(options.workers), progress, limits)
+        run = _Run(dataset, found, roster, options, progress)
+        reading = Reading(options, reader, engines or Local(options.workers), limits)
         summary = run.forecast() if parts is None else run.finish(parts, reading)
     return summary.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
 
@@ -104,6 +104,7 @@ class _Run:
     found: Found
     roster: Roster
     options: BuildOptions
+    progress: Listener | None = None
     parts: list[PartInfo] = field(default_factory=list)
     read: int = 0
     slow_reads: int = 0
@@ -131,9 +132,10 @@ class _Run:
             self.roster.close()
             if manifest is not None and self.roster.rows == self.dataset.rows:
                 return self._summary(manifest.totals, manifest.parts, removed=0)
+        account = Account(self.progress, self.roster)
         # What is read can show other ids than expected; then other trials may be due.
         while works := self.roster.due():
-            self._read(reading, parts.place, works)
+            self._read(reading, parts.place, works, account)
         self.roster.close()
         origin = Origin(
             parent=path_text(self.found.parent),
@@ -143,10 +145,11 @@ class _Run:
         manifest = commit(parts, self.dataset, self.roster, self.parts, origin, self.slow_reads)
         return self._summary(manifest.totals, manifest.parts)
 
-    def _read(self, reading: Reading, place: Path, works: list[Work]) -> None:
+    def _read(self, reading: Reading, place: Path, works: list[Work], account: Account) -> None:
         before = [self.dataset.rows.get(work.path) for work in works]
         apart = any(row is not None and not ENDED.isdisjoint(row.reasons) for row in before)
-        for result in reading.read(place, works, apart=apart):
+        account.expect(works)
+        for result in reading.read(place, works, apart=apart, notice=account.step):
             if result.part is not None:
                 self.parts.append(result.part)
             for entry in result.entries:
@@ -155,6 +158,7 @@ class _Run:
                 self.slow_reads += entry.slow_reads
                 if entry.error:
                     self.errors[entry.path] = entry.error
+            account.add(result, reading.workers)
 
     def _summary(self, totals: LedgerTotals, parts: Sequence[PartInfo], **more: object) -> Summary:
         rows = self.roster.rows.values()

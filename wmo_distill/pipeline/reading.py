@@ -49,19 +49,23 @@ class Reading:
     options: BuildOptions
     reader: Reader
     engines: Engines
-    progress: Callable[[int, int], None] | None = None
     limits: Limits = Limits()
+    workers: int = field(default=0, init=False)
+    """Processes of the engine that read last, 0 for this one or where it has no number."""
     _parts: int = field(default=0, init=False)
-    _done: int = field(default=0, init=False)
-    _total: int = field(default=0, init=False)
 
     def read(
-        self, place: Path, works: Sequence[Work], *, apart: bool = False
+        self,
+        place: Path,
+        works: Sequence[Work],
+        *,
+        apart: bool = False,
+        notice: Callable[[Entry], None] | None = None,
     ) -> Iterator[BatchResult]:
         """Write parts into `place`; gives their results in order.
 
         `apart` from this process, however small, where a trial may end the process that reads it,
-        as any large one may.
+        as any large one may. `notice` is called after each trial that this process reads.
         OSError or DistillError where a part cannot be written.
         """
         parts = cut(
@@ -72,20 +76,23 @@ class Reading:
         sizes = [work.state.bytes for work in works]
         apart |= self.limits.apart_bytes < max(sizes, default=0) <= self.options.max_file_size
         engine = self.engines.engine(len(parts), sum(sizes), apart=apart)
-        batches = [self._batch(place, units, engine) for units in parts]
-        self._total += len(works)
+        batches = [self._batch(place, units, engine, notice) for units in parts]
+        self.workers = getattr(engine, "count", 0)
         with closing(_as_generator(engine, batches)) as outcomes:
             for batch, outcome in zip(batches, outcomes, strict=True):
-                result = self._result(batch, outcome, engine)
-                self._done += len(batch.works)
-                if self.progress is not None:
-                    self.progress(self._done, self._total)
-                yield result
+                yield self._result(batch, outcome, engine)
 
-    def _batch(self, place: Path, units: tuple[Unit, ...], engine: Engine) -> Batch:
+    def _batch(
+        self,
+        place: Path,
+        units: tuple[Unit, ...],
+        engine: Engine,
+        notice: Callable[[Entry], None] | None,
+    ) -> Batch:
         self._parts += 1
         file = place / f"new-{self._parts:05d}.parquet"
-        return Batch(file, units, self.options, self.reader, engine.apart)
+        seen = None if engine.apart else notice
+        return Batch(file, units, self.options, self.reader, engine.apart, seen)
 
     def _result(
         self, batch: Batch, outcome: Done[BatchResult] | Failed | Died, engine: Engine
@@ -98,7 +105,12 @@ class Reading:
     def _one_by_one(self, batch: Batch, engine: Engine) -> BatchResult:
         """Each trial into a part of its own, then their rows into the part of the batch."""
         singles = [
-            replace(batch, file=batch.file.with_suffix(f".{i}.parquet"), units=(Unit(work),))
+            replace(
+                batch,
+                file=batch.file.with_suffix(f".{i}.parquet"),
+                units=(Unit(work),),
+                notice=None,
+            )
             for i, work in enumerate(batch.works)
         ]
         entries: list[Entry] = []

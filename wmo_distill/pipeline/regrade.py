@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from wmo_distill.pipeline.dataset import CELLS_OPTION, Dataset, whole_dataset
 from wmo_distill.pipeline.plan import OVERRULED, cells_digest
 from wmo_distill.pipeline.roster import Roster, is_duplicate, skipped_row
 from wmo_distill.pipeline.summary import Regraded
+from wmo_distill.progress import Listener, Progress
 from wmo_distill.records import ScoreCell, TrialRecord
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.ledger import LedgerRow, Reason
@@ -44,7 +45,7 @@ def regrade(
     out: str | os.PathLike[str],
     options: RegradeOptions | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Listener | None = None,
     **changes: Any,
 ) -> Regraded:
     """Write to `out` what a build of the same trials with other grades gives.
@@ -197,7 +198,7 @@ class _Run:
     manifest: Manifest
     rows: Mapping[str, LedgerRow]
     grader: _Grader
-    progress: Callable[[int, int], None] | None
+    progress: Listener | None
     roster: Roster = field(default_factory=Roster)
     new: list[PartInfo] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
@@ -207,19 +208,24 @@ class _Run:
         before = self.manifest
         self._settle()
         self.grader.learn_steps([self.source / part.file for part in before.parts])
-        done = 0
+        size = sum(part.bytes for part in before.parts)
+        event = partial(Progress, total=before.totals.records, unit="records", bytes_total=size)
+        done = read = 0
         for number, part in enumerate(before.parts):
             check_unchanged(self.source, part)
             self._write(part, parts.place / f"new-{number:05d}.parquet")
-            done += part.rows
+            done, read = done + part.rows, read + part.bytes
             if self.progress is not None:
-                self.progress(done, before.totals.records)
+                written = sum(one.rows for one in self.new)
+                rows = {"written": written, "left out": done - written}
+                parts_done = len(self.new)
+                self.progress(event(done=done, bytes_done=read, outcomes=rows, parts=parts_done))
         manifest = commit(parts, Dataset(), self.roster, self.new, origin, before.slow_reads)
         return Regraded.model_validate(
             {
                 **manifest.totals.model_dump(),
                 "parts": len(manifest.parts),
-                "bytes_in": sum(part.bytes for part in before.parts),
+                "bytes_in": size,
                 "bytes_out": sum(part.bytes for part in manifest.parts),
                 "changed": self.changed,
                 "passed": self.passed["now"],

@@ -1,6 +1,6 @@
 """A sample of sequences scored again by the student's own server, and compared with the records."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +10,7 @@ import numpy as np
 
 from wmo_distill.datums.dataset import DatumRow, iter_datums
 from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.progress import Listener, Progress
 from wmo_distill.scorers.advise import ACTIONS, cannot_tell
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.calls import Calls
@@ -70,7 +71,7 @@ def check_logprobs(
     scorer: Scorer,
     options: CheckOptions | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Listener | None = None,
     **changes: Any,
 ) -> CheckReport:
     """Score a sample of the sequences again and name what is wrong with their log-probabilities.
@@ -158,7 +159,7 @@ def _more_may_tell(finding: Finding, tokens: Compared, claim: Claim) -> bool:
 class _Asking:
     rows: list[DatumRow]
     calls: Calls
-    progress: Callable[[int, int], None] | None
+    progress: Listener | None
 
     def fewer(self, top_k: int) -> int:
         """So many candidates as the server allows for the first sequence; `top_k` if none."""
@@ -222,7 +223,15 @@ class _Asking:
                     parts.add(row.datum_id, answer)
             done += 1
             if self.progress is not None:
-                self.progress(done, len(chosen))
+                outcomes = {str(fault): n for fault, n in answers.faults.items()}
+                self.progress(
+                    Progress(
+                        done=done,
+                        total=len(chosen),
+                        unit="sequences",
+                        outcomes={"scored": len(answers.pieces)} | outcomes,
+                    )
+                )
 
         asked = ((n, self.rows[n].datum.token_ids, comparable(self.rows[n])) for n in chosen)
         with nullcontext() if store is None else store.writing():

@@ -1,6 +1,6 @@
 """Scores the sequences of datum shards: each once, in parallel, retried, resumable."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from wmo_distill.arrays import Ids
 from wmo_distill.datums.dataset import datum_parts, iter_datums
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.progress import Listener, Progress
 from wmo_distill.scorers.cache import ScoreCache
 from wmo_distill.scorers.calls import Calls
 from wmo_distill.scorers.options import ScoreOptions
@@ -87,7 +88,7 @@ def score_datums(
     teacher: str,
     options: ScoreOptions | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Listener | None = None,
     **changes: Any,
 ) -> ScoreSummary:
     """Fill `cache` with the teacher's scores of the sequences that have none.
@@ -110,7 +111,15 @@ def score_datums(
     def take(sequence: tuple[str, int], answer: Score | ScoreError) -> None:
         run.settle(*sequence, answer)
         if progress is not None:
-            progress(run.requests, total)
+            found = {"scored": run.scored} | {str(fault): n for fault, n in run.faults.items()}
+            progress(
+                Progress(
+                    done=missing.cached + run.requests,
+                    total=total,
+                    unit="sequences",
+                    outcomes=found | {"cached": missing.cached},
+                )
+            )
 
     asked = (((name, ids.size), ids, needed) for name, ids, needed in missing)
     with cache.writing():

@@ -10,15 +10,16 @@ import pyarrow as pa
 from wmo_distill.outputs.faults import Fault
 from wmo_distill.outputs.manifest import PartFile
 from wmo_distill.outputs.settled import settled
+from wmo_distill.progress import Listener
 from wmo_distill.scorers.cache import SCORE_SCHEMA, SCORES
 from wmo_distill.shards.faults import batch_faults
 
 
 @settled
-def verify_scores(cache: Path) -> list[Fault]:
+def verify_scores(cache: Path, progress: Listener | None) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against."""
     parts = SCORES.read(cache, sealed=False).parts
-    return list(SCORES.faults(cache, parts, lambda part: _row_faults(cache, part)))
+    return list(SCORES.faults(cache, parts, lambda part: _row_faults(cache, part), progress))
 
 
 def _row_faults(cache: Path, part: PartFile) -> Iterator[Fault]:

@@ -11,6 +11,7 @@ from wmo_distill.errors import UsageError
 from wmo_distill.outputs.faults import Fault, cause_of, differences, first_faults, is_readable
 from wmo_distill.outputs.manifest import MANIFEST
 from wmo_distill.outputs.settled import settled
+from wmo_distill.progress import Listener
 from wmo_distill.shards.faults import Seen, part_faults, row_groups
 from wmo_distill.shards.invariants import Rules
 from wmo_distill.shards.ledger import Reason, ledger_info
@@ -29,7 +30,7 @@ from wmo_distill.shards.schema import (
 
 
 @settled
-def verify(out: Path) -> list[Fault]:
+def verify(out: Path, progress: Listener | None) -> list[Fault]:
     """Every fault found; UsageError where there is no manifest to check against.
 
     Reads every part once, a row group at a time.
@@ -38,7 +39,9 @@ def verify(out: Path) -> list[Fault]:
     seen = Seen()
     rules = _rules(out, manifest)
     faults = list(
-        DATASET.faults(out, manifest.parts, lambda part: part_faults(out, part, rules, seen))
+        DATASET.faults(
+            out, manifest.parts, lambda part: part_faults(out, part, rules, seen), progress
+        )
     )
     # A part that cannot be read is one fault, not one for each of its rows and each total.
     missing = {part.file for part in manifest.parts if not is_readable(out / part.file)}
