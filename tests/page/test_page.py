@@ -14,7 +14,7 @@ from wmo_distill.shards.manifest import read_manifest
 Case = tuple[str, Any]
 
 
-@pytest.fixture(scope="module", params=["dataset", "datums", "both", "where"])
+@pytest.fixture(scope="module", params=["dataset", "datums", "both", "where", "some"])
 def case(
     request: pytest.FixtureRequest, report: Report, dataset: Path, before: Path, datums: Path
 ) -> Case:
@@ -23,6 +23,9 @@ def case(
         return report(before, dataset), stats(before, dataset)
     if request.param == "datums":
         return report(datums), stats(datums)
+    if request.param == "some":
+        where = "weight > 0.5"
+        return report(datums, where=where), stats(datums, "--where", where)
     if request.param == "where":
         page = report(dataset, where="n_calls > 1", max_tokens=100, by=("stop_reason",))
         flags = ("--where", "n_calls > 1", "--max-tokens", 100, "--by", "stop_reason")

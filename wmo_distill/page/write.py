@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from wmo_distill.errors import UsageError
+from wmo_distill.errors import UsageError, extra_missing
 from wmo_distill.files import open_file, path_text, whole_file
 
 _MARK = b'<meta name="generator" content="wmo-distill report">'
@@ -49,10 +49,7 @@ def check_installed() -> None:
         import jinja2  # noqa: F401
         import vl_convert  # noqa: F401
     except ImportError as error:
-        raise UsageError(
-            f"report: expected the packages of the extra `report`, found no {error.name}; "
-            'pip install "wmo-distill[report]"'
-        ) from None
+        raise extra_missing("report", "report", error) from None
 
 
 def check_place(out: Path) -> None:
