@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Literal
 
 from wmo_distill.credentials import without_credentials
+from wmo_distill.visible import visible
 
 FLAG = "--log-format"
 RUN_ID = "WMO_DISTILL_RUN_ID"
@@ -59,8 +60,7 @@ class Log:
         now = time.time()
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
         if self.format is LogFormat.TEXT:
-            shown = "".join(c if c.isprintable() else "?" for c in message)
-            line = f"{at} {level} {self.run_id} {event}: {shown}"
+            line = f"{at} {level} {self.run_id} {event}: {visible(message)}"
         else:
             value = {
                 "time": at,
