@@ -1,26 +1,28 @@
 """The benchmark of recorders' files: speed and memory next to the owner's loader and plain `json`.
 
-    python -m tests.bench.sources [--mb 1000] [--line-mb 10] [--owners PYTHON] [--owners-mb 100]
+    python -m tests.bench.sources [--mb 1000] [--owners PYTHON] [--owners-mb 100] [--only FILE]
 
-Each sample is a process of its own. `--owners` is a Python that has verifiers and
-rllm-model-gateway; without it those rows are left out.
+Each sample is a process of its own. `--owners` is a Python that has the recorders'
+packages; without it their rows say so.
 """
 
 import argparse
 import json
 import os
 import shutil
-import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.bench import captures
+
+LINE = 10_000_000
+"""Bytes of a line of traces."""
 ROOT = Path(__file__).parents[2]
 MEASURED = """
 import os, resource, sys, time
@@ -35,12 +37,30 @@ AGENT = (
     '"agent":{"config":{"model":"m"},"name":"agent","trainable":true,'
     '"runtime":{"id":"r","type":"subprocess"}}'
 )
-WAYS = {
+BY_ROW = (
+    "import json, sqlite3\n"
+    "db = sqlite3.connect(sys.argv[1] + '/{}')\n"
+    "for row in db.execute('SELECT {}'):\n"
+    "    for text in row: json.loads(text)"
+)
+BY_LINE = (
+    "import json, pathlib\n"
+    "for file in pathlib.Path(sys.argv[1]).glob('**/*.json*'):\n"
+    "    for line in file.open(): json.loads(line)"
+)
+TINKER_LISTS = "prompt_tokens, sampled_tokens, logprobs FROM wire_rows"
+WRITERS: dict[str, Callable[[Path, int], None]] = {
+    "traces.jsonl": lambda place, size: write_traces(place, size, LINE),
+    "gateway.db": captures.write_gateway,
+    "sample.jsonl": captures.write_tinker_lines,
+    "capture.sqlite": captures.write_tinker_store,
+    "*.tokens.jsonl": captures.write_gym,
+    "results.json": captures.write_openenv,
+    "*.events.json": captures.write_events,
+}
+OTHERS = {
     "traces.jsonl": {
-        "build, one worker": OURS,
-        "json, line by line": (
-            "import json\nfor line in open(sys.argv[1] + '/traces.jsonl'): json.loads(line)"
-        ),
+        "json": BY_LINE,
         "owner's loader": (
             "from verifiers.v1.utils.trace_store import read_episodes\n"
             "from verifiers.v1.trace import WireTrace\n"
@@ -49,12 +69,7 @@ WAYS = {
         ),
     },
     "gateway.db": {
-        "build, one worker": OURS,
-        "json, row by row": (
-            "import json, sqlite3\n"
-            "db = sqlite3.connect(sys.argv[1] + '/gateway.db')\n"
-            "for (data,) in db.execute('SELECT data FROM traces'): json.loads(data)"
-        ),
+        "json": BY_ROW.format("gateway.db", "data FROM traces"),
         "owner's loader": (
             "import asyncio\n"
             "from rllm_model_gateway.store.sqlite_store import SqliteTraceStore\n"
@@ -66,7 +81,31 @@ WAYS = {
             "asyncio.run(read())"
         ),
     },
+    "sample.jsonl": {
+        "json": BY_LINE,
+        "owner's loader": (
+            "import json\n"
+            "from tinker_cookbook.capture.store import client\n"
+            "for line in open(sys.argv[1] + '/capture/sample.jsonl'):\n"
+            "    client.wire_rows_from_sample_record(json.loads(line))"
+        ),
+    },
+    "capture.sqlite": {
+        "json": BY_ROW.format("capture.sqlite", TINKER_LISTS),
+        "owner's loader": (
+            "from tinker_cookbook.capture.store.db import CaptureDB\n"
+            "store = CaptureDB(sys.argv[1] + '/capture.sqlite')\n"
+            "for one in store.list_runs():\n"
+            "    cursor = 0\n"
+            "    while rows := store.query_rows(one.run_id, cursor=cursor, limit=100):\n"
+            "        cursor = rows[-1]['cursor']"
+        ),
+    },
+    "*.tokens.jsonl": {"json": BY_LINE},
+    "results.json": {"json": BY_LINE},
+    "*.events.json": {"json": BY_LINE},
 }
+"""By file: what else reads it. NeMo Gym is not on PyPI; OpenEnv and Agent Lightning read none."""
 
 
 def traces(size: int, line: int) -> Iterator[str]:
@@ -103,44 +142,6 @@ def write_traces(place: Path, size: int, line: int) -> None:
         file.writelines(traces(size, line))
 
 
-def write_store(place: Path, size: int) -> None:
-    """Sessions of 30 calls; each trace repeats prompt and messages, as the gateway stores them."""
-    random, written, number = Random(1), 0, 0
-
-    def ids(n: int) -> list[int]:
-        return [random.randrange(150_000) for _ in range(n)]
-
-    with closing(sqlite3.connect(place / "gateway.db")) as db:
-        db.execute("CREATE TABLE traces(trace_id TEXT PRIMARY KEY, data TEXT, created_at REAL)")
-        db.execute("CREATE TABLE trace_sessions(trace_id TEXT, session_id TEXT, created_at REAL)")
-        while written < size:
-            prompt, messages = ids(2000), [{"role": "user", "content": "word " * 2000}]
-            session = f"task{number // 120}:{number // 30 % 4}"
-            for _ in range(30):
-                answer, logprobs = ids(300), [-random.random() for _ in range(300)]
-                said = {"role": "assistant", "content": "word " * 300}
-                request = {"messages": messages, "temperature": 1.0}
-                content = [{"logprob": x} for x in logprobs]
-                choice = {"token_ids": answer, "logprobs": {"content": content}, "message": said}
-                data = json.dumps(
-                    {
-                        "trace_id": f"{number:032x}", "session_id": session, "model": "m",
-                        "messages": messages, "prompt_token_ids": prompt, "metadata": {},
-                        "response_message": said, "completion_token_ids": answer,
-                        "logprobs": logprobs, "finish_reason": "stop", "latency_ms": 1.0,
-                        "token_counts": {}, "timestamp": 1.7e9 + number, "raw_request": request,
-                        "raw_response": {"choices": [choice], "prompt_token_ids": prompt},
-                    }
-                )  # fmt: skip
-                db.execute("INSERT INTO traces VALUES (?, ?, 1)", (f"{number:032x}", data))
-                row = f"{number:032x}", session
-                db.execute("INSERT INTO trace_sessions VALUES (?, ?, 1)", row)
-                written, number = written + len(data), number + 1
-                prompt = prompt + answer + ids(500)
-                messages = [*messages, said, {"role": "user", "content": "word " * 500}]
-            db.commit()
-
-
 def sample(python: str, code: str, place: Path) -> tuple[float, float, float] | str:
     """(seconds, of which of the processor, peak in MB); the error where there is one."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT) if "wmo_distill" in code else ""}
@@ -157,16 +158,18 @@ def sample(python: str, code: str, place: Path) -> tuple[float, float, float] | 
 
 def rows_of(name: str, places: dict[bool, Path], rounds: int, owners: str | None) -> Iterator[str]:
     """The medians of interleaved samples; what failed with its error."""
-    found: dict[str, list[tuple[float, float, float] | str]] = {way: [] for way in WAYS[name]}
+    ways = {"build, one worker": OURS, **OTHERS[name]}
+    found: dict[str, list[tuple[float, float, float] | str]] = {way: [] for way in ways}
     for _ in range(rounds):
-        for way, code in WAYS[name].items():
+        for way, code in ways.items():
             is_owner = way.startswith("owner")
             python = owners if is_owner else sys.executable
             place = places[is_owner]
             found[way].append(sample(python, code, place) if python else "not installed")
             shutil.rmtree(place.parent / "out", ignore_errors=True)
     for way, samples in found.items():
-        size = (places[way.startswith("owner")] / name).stat().st_size / 1e6
+        files = places[way.startswith("owner")].rglob("*")
+        size = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
         sound = [one for one in samples if not isinstance(one, str)]
         if not sound:
             yield f"| {name} | {way} | {samples[0]} | | |"
@@ -182,22 +185,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mb", type=float, default=1000)
     parser.add_argument("--owners-mb", type=float, default=100)  # they hold all of a file
-    parser.add_argument("--line-mb", type=float, default=10)
     parser.add_argument("--owners")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=WRITERS, action="append")
     chosen = parser.parse_args()
     table = ["| file | way | MB/s | MB/s of processor time | peak MB |"]
     table.append("| --- | --- | ---: | ---: | ---: |")
-    for name in WAYS:
+    for name in chosen.only or WRITERS:
         with tempfile.TemporaryDirectory() as folder:
             places = {is_owner: Path(folder, str(is_owner), "run") for is_owner in (False, True)}
+            if chosen.owners_mb == chosen.mb:
+                places[True] = places[False]
             for is_owner, place in places.items():
-                place.mkdir(parents=True)
-                size = int(1e6 * (chosen.owners_mb if is_owner else chosen.mb))
-                if name == "traces.jsonl":
-                    write_traces(place, size, int(chosen.line_mb * 1e6))
-                else:
-                    write_store(place, size)
+                if not place.exists():
+                    place.mkdir(parents=True)
+                    WRITERS[name](place, int(1e6 * (chosen.owners_mb if is_owner else chosen.mb)))
             table += rows_of(name, places, chosen.rounds, chosen.owners)
     print("\n".join(table))  # noqa: T201
 

@@ -7,27 +7,16 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from wmo_distill.arguments import CHECKS
 from wmo_distill.arrays import NO_IDS, Ids
 from wmo_distill.declare import COLUMNS
-from wmo_distill.files import Absent, parse_json, plain_text
-from wmo_distill.limits import refuse_large_value
+from wmo_distill.files import plain_text
 from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.tokenjson.extras import json_text
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
-
-
-def parsed(data: bytes) -> Any | Absent:
-    """The JSON value of a record, faster than `parse_json` where that reads the same."""
-    refuse_large_value(data)
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:  # NaN, for one
-        return parse_json(data)
 
 
 def name_in_path(*parts: object) -> str:

@@ -8,6 +8,7 @@ again, whatever its size.
 """
 
 import hashlib
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
@@ -22,13 +23,20 @@ NO_MARK: Mark = ("", 0)
 
 
 def mark_of(*values: object) -> Mark:
-    """Of a record by its values; bytes count for its size."""
+    """Of a record by its values; bytes count for its size, and by their length and CRC-32.
+
+    SHA-256 of all its bytes would take as long as to read them; only a record that was altered in
+    its place, to one of the same length, is missed, once in 4,000,000,000.
+    """
     digest, size = hashlib.sha256(), 0
     for value in values:
-        data = value if isinstance(value, bytes) else repr(value).encode()
-        size += len(data) if data is value else 0
-        digest.update(b"%d %d " % (data is value, len(data)))
-        digest.update(data)
+        if isinstance(value, bytes):
+            size += len(value)
+            digest.update(b"1 %d %d " % (len(value), zlib.crc32(value)))
+        else:
+            data = repr(value).encode()
+            digest.update(b"0 %d " % len(data))
+            digest.update(data)
     return digest.hexdigest(), size
 
 

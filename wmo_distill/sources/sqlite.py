@@ -105,6 +105,20 @@ def row_of(connection: sqlite3.Connection, query: str, key: int) -> tuple[Any, .
     return found
 
 
+def text_of(connection: sqlite3.Connection, table: str, column: str, key: int) -> bytes | None:
+    """The bytes of a large text in an ordinary table, read at once; None as for `row_of`.
+
+    What a row holds on pages of its own is read from the file into them, not through a cache.
+    """
+    try:
+        with connection.blobopen(table, column, key, readonly=True) as blob:
+            return blob.read() if len(blob) <= TEXT_BYTES else None
+    except _DAMAGE as error:
+        if _code(error) in _PASSING | _WAITED_FOR:
+            raise
+        return None
+
+
 def has_tables(connection: sqlite3.Connection, wanted: dict[str, set[str]]) -> bool:
     """Whether there are ordinary tables of these names with at least these columns."""
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")

@@ -49,7 +49,7 @@ class Window:
 
     def __init__(self, file: IO[bytes] | Readable, block: Block) -> None:
         self.block = block
-        self.data = block.data
+        self.data: mmap.mmap | bytes = block.data
         self.pos = 0
         self.end = 0
         self._read: Callable[[memoryview], int | None] = file.readinto  # type: ignore[union-attr]
@@ -69,6 +69,11 @@ class Window:
         n = self._read(room)
         self.end += n or 0
         return bool(n)
+
+    @property
+    def address(self) -> int:
+        """Of the next unread byte."""
+        return self.block.address + self.pos
 
     def peek(self) -> int | None:
         """The next byte that is no white space, without taking it; None at the end."""
@@ -122,6 +127,25 @@ class Window:
                 return b"".join(pieces), None
 
 
+class Whole(Window):
+    """A text that is in memory, all of it in view."""
+
+    __slots__ = ("_pin",)
+
+    def __init__(self, text: bytes) -> None:
+        self.data = text
+        self.pos = 0
+        self.end = len(text)
+        self._pin = np.frombuffer(text, np.uint8)
+
+    @property
+    def address(self) -> int:
+        return int(self._pin.ctypes.data) + self.pos
+
+    def refill(self) -> bool:
+        return False
+
+
 def refuse_long(pieces: Sequence[bytes], most: int | None = None) -> None:
     """TooLarge where the pieces of one value are, each of a window; they are counted seldom.
 
@@ -153,7 +177,7 @@ class Remembered:
             if window.pos == window.end and not window.refill():
                 break
             n = min(self.size - shared, window.end - window.pos)
-            equal = equal_bytes(self.block.address + shared, window.block.address + window.pos, n)
+            equal = equal_bytes(self.block.address + shared, window.address, n)
             shared += equal
             window.pos += equal
             if equal < n:

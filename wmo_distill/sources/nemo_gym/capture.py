@@ -6,18 +6,20 @@ no intent. Where the state holds the digest of a record, the record is held agai
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completeness
 from wmo_distill.sources.nemo_gym.index import lines_of
-from wmo_distill.sources.nemo_gym.lines import Line, read_object
+from wmo_distill.sources.nemo_gym.lines import NAMES, experts_of, reader
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import at, moment
-from wmo_distill.tokenjson.rows import IdRow, SharedRows, whole_row
+from wmo_distill.tokenjson.reader import RecordReader
+from wmo_distill.tokenjson.rows import id_row, logprob_row
 
 _VERSION = 1
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
@@ -50,40 +52,37 @@ class _Records:
     keys: set[str] = field(default_factory=set)
     model: str | None = None
     unreadable: int = 0
-    _prompts: SharedRows = field(default_factory=SharedRows)
+    _reader: RecordReader = field(default_factory=reader)
     _latest: datetime = _BEGINNING
 
     def add(self, data: bytes) -> None:
-        line = read_object(data)
-        if line is None or not self._is_sound(line, data):
+        value = self._reader.read(data)
+        if not isinstance(value, dict) or not self._is_sound(value, data):
             self.unreadable += 1
             return
-        value = line.value
         key, model = value.get("model_call_id"), value.get("model")
         if isinstance(key, str):
             self.keys.add(key)
         if self.model is None and isinstance(model, str):
             self.model = plain_text(model)
-        prompt = line.prompt(value)
-        ids = whole_row(prompt)
         self.calls.append(
             Call(
                 0,
-                self._prompts.add(prompt if ids is None else IdRow(0, ids)),
-                line.completion(value),
-                line.logprobs(value),
-                line.experts(value) if self.extra else None,
+                id_row(value.get(NAMES.prompt)),
+                id_row(value.get(NAMES.completion)),
+                logprob_row(value.get(NAMES.logprobs)),
+                experts_of(value) if self.extra else None,
                 key=key if isinstance(key, str) else None,
                 at=moment(value.get("created_at")),
             )
         )
 
-    def _is_sound(self, line: Line, data: bytes) -> bool:
+    def _is_sound(self, value: Mapping[str, Any], data: bytes) -> bool:
         """Whether a record is of a known version, and as it was when it was written."""
-        version = line.value.get("schema_version", _VERSION)
+        version = value.get("schema_version", _VERSION)
         if type(version) is not int or version > _VERSION:
             return False
-        key = line.value.get("model_call_id")
+        key = value.get("model_call_id")
         digest = self.digests.get(key) if isinstance(key, str) else None
         if not isinstance(digest, str):
             return True

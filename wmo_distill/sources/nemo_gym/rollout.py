@@ -6,9 +6,10 @@ from typing import Any
 
 from wmo_distill.files import Absent, TrialFiles, plain_text
 from wmo_distill.records import Completeness, StopReason
-from wmo_distill.sources.nemo_gym.lines import NAMES, Line, read_object
+from wmo_distill.sources.nemo_gym.lines import NAMES, experts_of, reader
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import at
+from wmo_distill.tokenjson.rows import id_row, logprob_row
 
 # What the collector says of a rollout that it could not finish.
 _FAILURES = {"agent_timeout": StopReason.BUDGET, "environment_server_failed": StopReason.ERROR}
@@ -105,26 +106,26 @@ def read_rollout(
 ) -> Rollout | None:
     """The row at an offset of a file, None where it cannot be read."""
     data = files.read(name, size, start)
-    line = None if isinstance(data, Absent) else read_object(data)
-    return None if line is None else Rollout(line.value, tuple(_calls(line, extra)))
+    value = None if isinstance(data, Absent) else reader().read(data)
+    return Rollout(value, tuple(_calls(value, extra))) if isinstance(value, dict) else None
 
 
-def _calls(line: Line, extra: bool) -> Iterator[Call]:
+def _calls(row: Mapping[str, Any], extra: bool) -> Iterator[Call]:
     """One a generated item; the last has the word for why the answer broke off."""
-    output = at(line.value, "response", "output")
+    output = at(row, "response", "output")
     items = [
         item
         for item in (output if isinstance(output, list) else ())
         if isinstance(item, dict) and any(item.get(name) is not None for name in NAMES)
     ]
-    reason = at(line.value, "response", "incomplete_details", "reason")
+    reason = at(row, "response", "incomplete_details", "reason")
     for index, item in enumerate(items):
         is_last = index == len(items) - 1
         yield Call(
             index,
-            line.prompt(item),
-            line.completion(item),
-            line.logprobs(item),
-            line.experts(item) if extra else None,
+            id_row(item.get(NAMES.prompt)),
+            id_row(item.get(NAMES.completion)),
+            logprob_row(item.get(NAMES.logprobs)),
+            experts_of(item) if extra else None,
             plain_text(reason) if is_last and isinstance(reason, str) else None,
         )

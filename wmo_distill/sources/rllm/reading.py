@@ -1,6 +1,6 @@
 """The traces of one session to evidence."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,11 +19,14 @@ from wmo_distill.sources.evidence import (
 )
 from wmo_distill.sources.growth import NO_RECORDS, Own
 from wmo_distill.sources.recorded import Call, CallStatus
-from wmo_distill.sources.values import Values, at, group_id, moment
+from wmo_distill.sources.values import Values, at, group_id, moment, object_in
 from wmo_distill.tokenjson.extras import json_text
-from wmo_distill.tokenjson.rows import LogprobRow, SharedRows, id_row, logprob_row
+from wmo_distill.tokenjson.reader import RecordReader
+from wmo_distill.tokenjson.rows import LogprobRow, id_row, logprob_row
+from wmo_distill.tokenjson.skeleton import ListNames
 
 # Stores after August 2026 keep what a prompt adds to the one of another trace.
+_NAMES = ListNames("prompt_token_ids", "completion_token_ids", "logprobs")
 _COMPACT = ("parent_trace_id", "prompt_ids_suffix")
 
 
@@ -43,6 +46,12 @@ class Session:
     """Of a session `task:attempt`, where every session of the store is named so."""
 
 
+def _holders(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A trace, and the answer in it, which repeats the prompt."""
+    yield trace
+    yield object_in(trace.get("raw_response"))
+
+
 def seconds(trace: Mapping[str, Any]) -> float:
     """When a trace was taken, by which calls are ordered; those without a time are last."""
     value: Any = trace.get("timestamp")
@@ -57,7 +66,7 @@ class Reading:
         self.found: list[tuple[float, int, Call, Mapping[str, Any]]] = []
         self.damaged = 0
         self._extra = extra
-        self._chain = SharedRows()
+        self.parse = RecordReader(_NAMES, _holders).read
         self._models: dict[str, None] = {}
         self._times: list[datetime] = []
         self._issues: list[Issue] = []
@@ -84,7 +93,7 @@ class Reading:
         )
 
     def _call(self, trace: Mapping[str, Any], time: datetime | None) -> Call:
-        prompt = self._chain.add(id_row(trace.get("prompt_token_ids") or None))
+        prompt = id_row(trace.get("prompt_token_ids") or None)
         sampled = id_row(trace.get("completion_token_ids"))
         status = CallStatus.OK
         if prompt.missing and not sampled.size:

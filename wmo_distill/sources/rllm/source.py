@@ -7,7 +7,7 @@ Wheel and git have one version number and two layouts: of git are `weight_versio
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Any
 from wmo_distill.files import NO_STATE, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import Folder, FoundTrial, Here, in_each
-from wmo_distill.sources.captured import Roots, name_in_path, parsed
+from wmo_distill.sources.captured import Roots, name_in_path
 from wmo_distill.sources.evidence import (
     Evidence,
 )
@@ -30,7 +30,9 @@ from wmo_distill.sources.sqlite import (
     has_tables,
     may_hold,
     row_of,
+    text_of,
 )
+from wmo_distill.tokenjson.reader import parsed
 from wmo_distill.tokenjson.rows import id_row
 
 _TABLES = {"traces": {"trace_id", "data"}, "trace_sessions": {"trace_id", "session_id"}}
@@ -38,7 +40,7 @@ _SESSIONS = """SELECT s.session_id, {run}, t.rowid FROM trace_sessions s
     LEFT JOIN traces t ON t.trace_id = s.trace_id ORDER BY s.rowid"""
 _WITHOUT = """SELECT rowid FROM traces t
     WHERE NOT EXISTS (SELECT 1 FROM trace_sessions s WHERE s.trace_id = t.trace_id)"""
-_TRACE = "SELECT trace_id, data FROM traces WHERE rowid = ?"
+_TRACE = "SELECT trace_id FROM traces WHERE rowid = ?"
 _OF_A_TASK = re.compile(r"(.+):(\d{1,9})")
 
 
@@ -91,7 +93,7 @@ class RllmGateway:
         def read(connection: sqlite3.Connection) -> Reading:
             reading = Reading(extra=options.extra)
             for row in session.rows:
-                reading.add(row, _trace(connection, row))
+                reading.add(row, _trace(connection, row, reading.parse))
             return reading
 
         try:
@@ -109,7 +111,7 @@ def _session(found: FoundTrial) -> Session:
 
 def _state(connection: sqlite3.Connection, session: Session) -> FilesState:
     """By the traces that are there now; calls of one time are in the order of their rows."""
-    traces = (row_of(connection, _TRACE, row) or () for row in sorted(session.rows))
+    traces = (_record(connection, row) or () for row in sorted(session.rows))
     named = session.name, session.run, session.lost, session.task, session.attempt
     return state_of((mark_of(*trace) for trace in traces), *named)
 
@@ -164,13 +166,20 @@ def _chats(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, lis
     return chats
 
 
-def _trace(connection: sqlite3.Connection, row: int) -> Mapping[str, Any] | None:
-    """One trace, None if it is damaged."""
+def _record(connection: sqlite3.Connection, row: int) -> tuple[Any, bytes] | None:
+    """(id, text) of a trace; None if it is gone or damaged."""
     found = row_of(connection, _TRACE, row)
-    if found is None or not isinstance(found[1], bytes):
-        return None
-    value = parsed(found[1])
-    if not isinstance(value, dict):
+    data = None if found is None else text_of(connection, "traces", "data", row)
+    return None if found is None or data is None else (found[0], data)
+
+
+def _trace(
+    connection: sqlite3.Connection, row: int, parse: Callable[[bytes], Any] = parsed
+) -> Mapping[str, Any] | None:
+    """One trace, None if it is damaged."""
+    found = _record(connection, row)
+    value = None if found is None else parse(found[1])
+    if found is None or not isinstance(value, dict):
         return None
     own = found[0].decode("utf-8", "replace") if isinstance(found[0], bytes) else found[0]
     return value if value.get("trace_id", own) == own else None

@@ -2,12 +2,11 @@
 
 import io
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.limits import TEXT_BYTES
-from wmo_distill.sources.captured import parsed
 from wmo_distill.sources.growth import Mark, mark_of
 from wmo_distill.sources.sqlite import Unreadable, from_database, row_of
 from wmo_distill.sources.tinker.places import (
@@ -23,12 +22,16 @@ from wmo_distill.sources.tinker.places import (
     seconds_of,
 )
 from wmo_distill.sources.values import object_in
+from wmo_distill.tokenjson.reader import RecordReader, parsed
+from wmo_distill.tokenjson.skeleton import ListNames
 
 _T = TypeVar("_T")
 
 Record = Mapping[str, Any]
+Parse = Callable[[bytes], Any]
 _WIRE = ("sampling_session_id", "seq_id", "created_at", "metadata")
 _LISTS = ("prompt_tokens", "sampled_tokens", "logprobs")
+_IN_LINES = ListNames("prompt_tokens", "tokens", "logprobs")
 TABLES = {
     "wire_rows": {"cursor", *COORDINATES, *_WIRE, *_LISTS, "sample_idx", "policy_version"},
     "annotations": {"cursor", "kind", "payload"},
@@ -46,8 +49,8 @@ class Capture(Protocol):
         """Every record of a call; None for one that is damaged at its start."""
         ...
 
-    def record(self, place: Place) -> Record | None:
-        """One record as a JSON line holds it; None if it is damaged."""
+    def record(self, place: Place, parse: Parse = parsed) -> Record | None:
+        """One record as a JSON line holds it, as `parse` reads that; None if it is damaged."""
         ...
 
     def mark(self, place: Place) -> Mark:
@@ -89,8 +92,8 @@ class Lines:
                 continue
             yield place, head_of(value)
 
-    def record(self, place: Place) -> Record | None:
-        value = parsed(self._line(place))
+    def record(self, place: Place, parse: Parse = parsed) -> Record | None:
+        value = parse(self._line(place))
         return value if isinstance(value, dict) else None
 
     def mark(self, place: Place) -> Mark:
@@ -119,26 +122,26 @@ class Store:
         for cursor, payload in self._connection.execute(query):
             yield -cursor, head_of(parsed_head(payload) if isinstance(payload, bytes) else None)
 
-    def record(self, place: Place) -> Record | None:
+    def record(self, place: Place, parse: Parse = parsed) -> Record | None:
         assert isinstance(place, int)
-        return self._annotation(-place) if place < 0 else self._wire(place)
+        return self._annotation(-place, parse) if place < 0 else self._wire(place, parse)
 
     def mark(self, place: Place) -> Mark:
         assert isinstance(place, int)
         query = _ANNOTATION if place < 0 else _WIRE_ROW
         return mark_of(*(row_of(self._connection, query, abs(place)) or ()))
 
-    def _annotation(self, cursor: int) -> Record | None:
+    def _annotation(self, cursor: int, parse: Parse) -> Record | None:
         row = row_of(self._connection, _ANNOTATION, cursor)
-        value = parsed(row[0]) if row and isinstance(row[0], bytes) else None
+        value = parse(row[0]) if row and isinstance(row[0], bytes) else None
         return value if isinstance(value, dict) else None
 
-    def _wire(self, cursor: int) -> Record | None:
+    def _wire(self, cursor: int, parse: Parse) -> Record | None:
         found = row_of(self._connection, _WIRE_ROW, cursor)
         if found is None:
             return None
         row = _texts(zip(_NAMES, found, strict=True))
-        lists = {name: _list(row[name]) for name in _LISTS}
+        lists = _lists([row[name] for name in _LISTS], parse)
         metadata = _metadata(row)
         return {
             **metadata,
@@ -147,11 +150,11 @@ class Store:
             "sampling_session_id": row["sampling_session_id"],
             "seq_id": row["seq_id"],
             "model_path": row["policy_version"],
-            "prompt_tokens": lists["prompt_tokens"],
+            "prompt_tokens": lists[0],
             "samples": [
                 {
-                    "tokens": lists["sampled_tokens"],
-                    "logprobs": lists["logprobs"],
+                    "tokens": lists[1],
+                    "logprobs": lists[2],
                     "stop_reason": metadata.get("stop_reason"),
                     "index": row["sample_idx"],
                 }
@@ -159,9 +162,21 @@ class Store:
         }
 
 
-def own_record(capture: Capture, place: Place, rollout: Rollout) -> Record | None:
+def reader() -> RecordReader:
+    """For the records of one rollout."""
+    return RecordReader(_IN_LINES, _holders)
+
+
+def _holders(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A record, and the answers in it."""
+    yield record
+    samples = record.get("samples")
+    yield from map(object_in, samples if isinstance(samples, list) else ())
+
+
+def own_record(capture: Capture, place: Place, rollout: Rollout, parse: Parse) -> Record | None:
     """A record if it still is one of the rollout's."""
-    record = capture.record(place)
+    record = capture.record(place, parse)
     if record is None or not isinstance(record.get("scope"), dict):
         return None
     return record if coordinates_of(record["scope"]) == rollout.coordinates else None
@@ -186,6 +201,20 @@ def _scope(row: Mapping[str, Any]) -> dict[str, Any]:
 def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
     data = row["metadata"]
     return object_in(parsed(data) if isinstance(data, bytes) else None)
+
+
+def _lists(columns: Sequence[object], parse: Parse) -> Sequence[Any]:
+    """Prompt, answer and log-probabilities of a row, read as those of one record.
+
+    A column without a key cannot be read as anything else; a list of numbers has none.
+    """
+    texts = [column for column in columns if isinstance(column, bytes) and b'"' not in column]
+    if len(texts) == len(columns):
+        value = parse(b'{"prompt_tokens":%b,"samples":[{"tokens":%b,"logprobs":%b}]}' % (*texts,))
+        match value:
+            case {"prompt_tokens": prompt, "samples": [{"tokens": ids, "logprobs": row}]}:
+                return prompt, ids, row
+    return [_list(column) for column in columns]
 
 
 def _list(data: object) -> Any:

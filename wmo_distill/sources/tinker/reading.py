@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from wmo_distill.arrays import NO_IDS
 from wmo_distill.files import plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completeness, SegmentInfo, SegmentKind, SpanSource, StopReason
@@ -28,7 +29,7 @@ from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.tokenjson.rows import (
     DAMAGED_IDS,
     DAMAGED_LOGPROBS,
-    SharedRows,
+    IdRow,
     id_row,
     logprob_row,
     whole_row,
@@ -67,12 +68,11 @@ def evidence_of(
 ) -> Evidence:
     """One episode; `records` are in order of time, None for a damaged one."""
     read = _Read()
-    chain = SharedRows()
     for record in records:
         if record is None:
             read.damaged += 1
         else:
-            _add(read, record, chain, rollout.sample, extra=extra)
+            _add(read, record, rollout.sample, extra=extra)
     damaged = read.damaged + rollout.unreadable
     _drop_partial_steps(read)
     sampling, own = sampling_by_call(read.asked)
@@ -126,9 +126,7 @@ def _identity(found: FoundTrial, rollout: Rollout, read: _Read) -> Identity:
     )
 
 
-def _add(
-    read: _Read, record: Record, chain: SharedRows, sample: int | None, *, extra: bool
-) -> None:
+def _add(read: _Read, record: Record, sample: int | None, *, extra: bool) -> None:
     """Add the calls of one record: one for each answer, one where there is none."""
     row = id_row(record.get("prompt_tokens"))
     size = record.get("prompt_length")
@@ -161,7 +159,8 @@ def _add(
         arguments["train_step"] = int(step)
     request = f"#{len(read.requests)}" if key is None else key
     for one in _answered(call, record, sample):
-        read.calls.append(one._replace(prompt=chain.add(row)))
+        read.calls.append(one._replace(prompt=row))
+        row = row if row.delta is None else IdRow(row.size, NO_IDS, row)
         read.asked.append(arguments if one.status is CallStatus.OK else {})
         read.requests.append(request)
         read.agents.append(plain_text(agent) if isinstance(agent, str) else "")

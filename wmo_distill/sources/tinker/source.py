@@ -20,7 +20,7 @@ from wmo_distill.sources.sqlite import (
     has_tables,
     may_hold,
 )
-from wmo_distill.sources.tinker.capture import TABLES, Capture, from_capture, own_record
+from wmo_distill.sources.tinker.capture import TABLES, Capture, from_capture, own_record, reader
 from wmo_distill.sources.tinker.finding import rollouts_in
 from wmo_distill.sources.tinker.places import Rollout, rollout_state
 from wmo_distill.sources.tinker.reading import evidence_of
@@ -85,7 +85,8 @@ class TinkerCapture:
         summary = {} if rollout.summary is None else read_summary(files, rollout.summary)
 
         def read(capture: Capture) -> Evidence:
-            records = (own_record(capture, place, rollout) for place in rollout.places)
+            parse = reader().read
+            records = (own_record(capture, place, rollout, parse) for place in rollout.places)
             return evidence_of(found, rollout, records, summary, extra=options.extra)
 
         try:

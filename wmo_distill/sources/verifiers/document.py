@@ -5,11 +5,11 @@ from typing import IO, Any, NamedTuple
 
 from wmo_distill.files import Absent
 from wmo_distill.limits import TEXT_BYTES, refuse_beyond
-from wmo_distill.sources.captured import parsed
 from wmo_distill.sources.growth import pieces
 from wmo_distill.sources.values import object_in
 from wmo_distill.tokenjson.flat import cut_lists
 from wmo_distill.tokenjson.numbers import NotFlat, NotText, read_ids, read_logprobs
+from wmo_distill.tokenjson.reader import parsed
 from wmo_distill.tokenjson.rows import DAMAGED_IDS, IdRow
 
 LONG = 1 << 22
