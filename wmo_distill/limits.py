@@ -4,6 +4,9 @@ Token lists become arrays as they are read, 4 bytes an id and 8 a log-probabilit
 file bounds them. All else that a trial records becomes Python objects, up to 25 times its text.
 """
 
+import ctypes
+from contextlib import suppress
+
 from wmo_distill.errors import DistillError
 
 TEXT_BYTES = 256_000_000
@@ -23,7 +26,7 @@ class TooLarge(DistillError):  # noqa: N818 - what was found of a trial, not a f
     """A trial records more than may be held in memory: it has no rows, and this as its reason."""
 
 
-def parsed_bytes(text: bytes) -> int:
+def parsed_bytes(text: bytes | bytearray) -> int:
     """An upper estimate of the memory of a parsed text; that of a small one is not looked at."""
     if len(text) <= _SMALL:
         return len(text)
@@ -39,6 +42,12 @@ def refuse_beyond(size: int, most: int, what: str) -> None:
         )
 
 
-def refuse_large_value(text: bytes) -> None:
+def refuse_large_value(text: bytes | bytearray) -> None:
     """TooLarge if a parsed text would take too much memory."""
     refuse_beyond(parsed_bytes(text), PARSED_BYTES, "bytes of memory for a parsed document")
+
+
+def give_back_memory() -> None:
+    """Return freed memory to the system, which glibc else keeps between arrays that are in use."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -9,7 +9,7 @@ from wmo_distill.credentials import without_credentials
 from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, FilesState
 from wmo_distill.issues import Issue
-from wmo_distill.limits import TooLarge
+from wmo_distill.limits import TooLarge, give_back_memory
 from wmo_distill.options import BuildOptions
 from wmo_distill.outputs.stored import Stored
 from wmo_distill.pipeline.cells import PlacedCell
@@ -24,6 +24,8 @@ from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.registry import source_of
 from wmo_distill.trials.record import missing_trial
 
+_LARGE = 1 << 24
+"""Bytes of a trial from which memory that its reading freed is returned before rows are written."""
 Reader = Callable[[FoundTrial, BuildOptions, Sequence[ScoreCell]], ReadTrial]
 
 
@@ -151,6 +153,8 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
         return failed(work, Reason.IO_ERROR, str(fault)), ()
     except Exception as error:
         return failed(work, Reason.READ_FAILED, error), ()
+    if work.state.bytes > _LARGE:
+        give_back_memory()
     records = read.records
     if not records:
         return failed(work, Reason.LINE_UNREADABLE), ()

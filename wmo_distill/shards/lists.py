@@ -18,7 +18,9 @@ def offsets(lengths: Sequence[int] | NDArray[np.int32]) -> pa.Array:
 
 
 def joined(columns: Sequence[Lists], dtype: type[np.generic]) -> NDArray[Any]:
-    """The elements of all columns, one after the other."""
+    """The elements of all columns, one after the other; those of one column are not copied."""
+    if len(columns) == 1:
+        return columns[0].flat
     return np.concatenate([np.zeros(0, dtype), *(column.flat for column in columns)])
 
 

@@ -18,7 +18,7 @@ from wmo_distill.tokenjson.window import WINDOW, Block, Readable, Window
 
 def cut_lists(
     file: Readable, readers: Mapping[str, Callable[[bytes], Any]]
-) -> tuple[bytes, dict[str, Any]]:
+) -> tuple[bytearray, dict[str, Any]]:
     """(the document without the lists under these keys, what they hold by placeholder).
 
     A reader is given the text between the brackets, and raises NotFlat where that is no flat JSON
@@ -28,20 +28,18 @@ def cut_lists(
     nonce = secrets.token_hex(16)
     key = re.compile(rb'"(%b)": ?\[' % "|".join(readers).encode())
     reach = max(map(len, readers)) + len('"": [')
-    pieces: list[bytes] = []
+    document = bytearray()  # it grows in place, where pieces are twice in memory once joined
     rows: dict[str, Any] = {}
-    size = 0
     while True:
         before, found = window.until_match(key, reach, TEXT_BYTES)
-        pieces.append(before)
-        size += len(before)
-        refuse_beyond(size, TEXT_BYTES, "bytes of a line outside its token lists")
+        document += before
+        refuse_beyond(len(document), TEXT_BYTES, "bytes of a line outside its token lists")
         if found is None:
-            return b"".join(pieces), rows
+            return document, rows
         name = found[1]
         text = window.until(b"]")
         if text is None:
             raise NotFlat
         placeholder = f"{nonce}:{len(rows)}"
         rows[placeholder] = readers[name.decode()](text)
-        pieces.append(b'"%b":"%b"' % (name, placeholder.encode()))
+        document += b'"%b":"%b"' % (name, placeholder.encode())

@@ -111,10 +111,15 @@ def recorded_calls(
 
 def is_rounded(calls: Sequence[Call]) -> bool:
     """Whether all log-probabilities of a trace, and not only zeros, have four decimals at most."""
-    rows = [call.logprobs.values for call in calls if call.logprobs.values is not None]
-    values = np.concatenate(rows) if rows else np.empty(0)
-    values = values[np.isfinite(values)]
-    return bool(values.any()) and bool((np.round(values, _DIGITS) == values).all())
+    seen = False
+    for call in calls:
+        values = call.logprobs.values
+        if values is not None and values.size:
+            values = values[np.isfinite(values)]
+            if (np.round(values, _DIGITS) != values).any():
+                return False
+            seen = seen or bool(values.any())
+    return seen
 
 
 def _extra(node: Node, entry: Mapping[str, Any]) -> str | None:

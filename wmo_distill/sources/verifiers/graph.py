@@ -134,6 +134,8 @@ def _node(value: dict[str, Any], row: IdRow, has_tokens: bool) -> Node:
     message = value.get("message")
     if isinstance(message, dict) and message.get("role") == "system":
         node.system = repr(message.get("content"))
+    if not node.sampled:
+        value.pop("message", None)  # the text of a long trace is not kept while its calls are made
     return node
 
 
