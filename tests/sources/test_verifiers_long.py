@@ -140,3 +140,26 @@ def test_a_long_line_takes_its_tokens_and_not_its_text(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert sum(span.sampled.size for span in record.spans) == 99 * n  # the first node has no prompt
     assert peak < 2.5 * size
+
+
+def test_a_trace_with_its_nulls_written_reads_as_one_without(tmp_path: Path) -> None:
+    """`Trace.to_record` writes null for whatever is not set, the parent of a root among it."""
+    nodes: list[dict[str, Any]] = [
+        {"token_ids": [1, 2, 3], "mask": [False] * 3},
+        {"token_ids": [4, 5], "mask": [False, True], "sampled": True, "logprobs": [-0.5]},
+        {"token_ids": [6], "mask": [False]},
+        {"token_ids": [7, 8], "mask": [False, True], "sampled": True, "logprobs": [-0.25]},
+    ]
+    for at, node in enumerate(nodes[1:]):
+        node["parent"] = at
+    nulls = dict.fromkeys(("parent", "routed_experts", "kept_tokens", "advantages", "timestamp"))
+    found = []
+    for name, of_each in (("without", {}), ("with", nulls)):
+        (tmp_path / name).mkdir()
+        trace = {"id": "t", "nodes": [{**of_each, **node} for node in nodes]}
+        (tmp_path / name / "traces.jsonl").write_text(json.dumps(trace) + "\n")
+        (trial,) = discover([tmp_path / name]).trials
+        (record,) = read_found(trial, BuildOptions()).records
+        found.append(([span.sampled.tolist() for span in record.spans], record.issues))
+    assert found[0] == found[1]
+    assert found[0][0] == [[5], [8]]

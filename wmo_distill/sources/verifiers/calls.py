@@ -102,7 +102,7 @@ def recorded_calls(
                 used=True if i in chats.siblings else None,
             )
         )
-    if any(name in node.record for node in graph.nodes for name in _TENSORS):
+    if any(node.record.get(name) is not None for node in graph.nodes for name in _TENSORS):
         found.issues.append(Issue.TENSOR_NOT_READABLE)
     if is_rounded(found.calls):
         found.issues.append(Issue.LOGPROBS_ROUNDED)

@@ -115,11 +115,11 @@ def _damaged(row: IdRow) -> bool:
 
 
 def _node(value: dict[str, Any], row: IdRow, has_tokens: bool) -> Node:
-    parent = value.get("parent", -1)
-    parent = -1 if parent is None else parent
+    parent = value.get("parent")
+    # A root has no parent, or null where nulls are written; -2 is the parent of no node.
+    sound = type(parent) is int and parent >= 0
     node = Node(
-        # -2 is the parent of no node.
-        parent=parent if type(parent) is int and ("parent" not in value or parent >= 0) else -2,
+        parent=-1 if parent is None else parent if sound else -2,
         ids=row.delta if has_tokens or not row.missing else NO_IDS,
         sampled=value.get("sampled") is True,
         logprobs=logprob_row(value.get("logprobs")),
