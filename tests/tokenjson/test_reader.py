@@ -11,7 +11,7 @@ import pytest
 from wmo_distill.files import Absent, parse_json
 from wmo_distill.tokenjson import scan
 from wmo_distill.tokenjson.reader import RecordReader
-from wmo_distill.tokenjson.rows import IdRow, LogprobRow, id_row, logprob_row, whole_row
+from wmo_distill.tokenjson.rows import IdRow, LogprobRow, SharedRows, id_row, logprob_row, whole_row
 from wmo_distill.tokenjson.skeleton import ListNames
 
 NAMES = ListNames("prompt", "tokens", "logprobs")
@@ -134,3 +134,23 @@ def test_a_prompt_that_is_written_twice_is_one_link() -> None:
     values = read_all([json.dumps(one).encode() for one in conversation(50)])
     for before, after in pairwise(values):
         assert after["prompt"].before is before["prompt"]
+
+
+def test_prompts_that_share_a_little_are_no_chain() -> None:
+    """Each fresh prompt is one step from the first, not as many as there are before it."""
+    lines = [json.dumps(record([5, 6, 7, 100 + n, n])).encode() for n in range(300)]
+    prompts = [value["prompt"] for value in read_all(lines)]
+    assert all(row.base is prompts[0] for row in prompts[1:])
+    assert all(row.before is before for before, row in pairwise(prompts))
+    assert [whole_row(row).tolist() for row in prompts] == [  # type: ignore[union-attr]
+        [5, 6, 7, 100 + n, n] for n in range(300)
+    ]
+
+
+def test_any_chain_is_followed_to_what_each_row_shares() -> None:
+    random, chain, lists = Random(2), SharedRows(), [[1, 2, 3, 4, 5, 6, 7, 8]]
+    for _ in range(400):
+        kept = lists[-1][: random.randint(0, len(lists[-1]))]
+        lists.append([*kept, *(random.randrange(9) for _ in range(random.randrange(6)))])
+    rows = [chain.add(id_row(ids)) for ids in lists]
+    assert [whole_row(row).tolist() for row in rows] == lists  # type: ignore[union-attr]

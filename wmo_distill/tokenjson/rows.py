@@ -21,6 +21,8 @@ class IdRow(NamedTuple):
     delta: Ids | None
     before: "IdRow | None" = None
     missing: bool = False
+    base: "IdRow | None" = None
+    """The last row before it that shares less, which holds the end of what this one shares."""
 
     @property
     def size(self) -> int:
@@ -47,6 +49,17 @@ UNREAD_IDS = IdRow(0, None)
 MISSING_LOGPROBS = LogprobRow(None, missing=True)
 DAMAGED_LOGPROBS = LogprobRow(None)
 UNREAD_LOGPROBS = LogprobRow(None)
+
+
+def linked(shared: int, delta: Ids, before: IdRow) -> IdRow:
+    """A row that shares its first ids with the row before.
+
+    Prompts that share a system message alone would else be a chain that is followed to its start.
+    """
+    base: IdRow | None = before
+    while base is not None and base.shared >= shared:
+        base = base.base
+    return IdRow(shared, delta, before, base=base)
 
 
 def id_row(value: Any) -> IdRow:
@@ -107,7 +120,9 @@ class SharedRows:
         shared = 0 if self._before is None else common_prefix(self._ids, row.delta)
         # A copy: a view would keep all of the list in memory.
         new = frozen(row.delta[shared:].copy()) if shared else row.delta
-        self._before = IdRow(shared, new, self._before)
+        self._before = (
+            linked(shared, new, self._before) if self._before and shared else IdRow(0, new)
+        )
         self._ids = row.delta
         return self._before
 
@@ -130,7 +145,7 @@ def whole_row(row: IdRow) -> Ids | None:
             wanted = current.shared
         if not wanted:
             break
-        current = current.before
+        current = current.base
     if len(pieces) == 1:
         return pieces[0]
     return np.concatenate(pieces[::-1]) if pieces else NO_IDS

@@ -35,6 +35,7 @@ from wmo_distill.tokenjson.rows import (
     UNREAD_IDS,
     UNREAD_LOGPROBS,
     IdRow,
+    linked,
     whole_row,
 )
 from wmo_distill.tokenjson.skeleton import HARBOR_NAMES, CutList, ListNames, Row, Skeleton
@@ -231,7 +232,8 @@ class Scanner:
             known.clear()
             self.last_prompt = None
             return DAMAGED_IDS
-        row = IdRow(shared, ids, self.last_prompt if shared else None)
+        before = self.last_prompt
+        row = linked(shared, ids, before) if shared and before else IdRow(0, ids)
         known.replace_tail(cut, text, shared + ids.size)
         if not row.size:
             known.size = 0

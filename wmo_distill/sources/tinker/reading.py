@@ -29,8 +29,8 @@ from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.tokenjson.rows import (
     DAMAGED_IDS,
     DAMAGED_LOGPROBS,
-    IdRow,
     id_row,
+    linked,
     logprob_row,
     whole_row,
 )
@@ -160,7 +160,7 @@ def _add(read: _Read, record: Record, sample: int | None, *, extra: bool) -> Non
     request = f"#{len(read.requests)}" if key is None else key
     for one in _answered(call, record, sample):
         read.calls.append(one._replace(prompt=row))
-        row = row if row.delta is None else IdRow(row.size, NO_IDS, row)
+        row = row if row.delta is None else linked(row.size, NO_IDS, row)
         read.asked.append(arguments if one.status is CallStatus.OK else {})
         read.requests.append(request)
         read.agents.append(plain_text(agent) if isinstance(agent, str) else "")

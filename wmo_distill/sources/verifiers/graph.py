@@ -18,7 +18,7 @@ import numpy as np
 from wmo_distill.arrays import NO_IDS, Ids, frozen
 from wmo_distill.files import plain_text
 from wmo_distill.sources.verifiers.document import mask_of
-from wmo_distill.tokenjson.rows import IdRow, LogprobRow, id_row, logprob_row
+from wmo_distill.tokenjson.rows import IdRow, LogprobRow, id_row, linked, logprob_row
 
 
 @dataclass(slots=True)
@@ -90,7 +90,8 @@ class Graph:
             else:
                 other = self.nodes[other].parent
         shared = 0 if own < 0 else self.end[own]
-        return IdRow(shared, frozen(np.concatenate(pieces[::-1])), row if shared else None)
+        new = frozen(np.concatenate(pieces[::-1]))
+        return linked(shared, new, row) if shared and row is not None else IdRow(0, new)
 
     def completion(self, call: int) -> IdRow:
         node = self.nodes[call]
