@@ -1,5 +1,6 @@
 """Databases of programs that run, that ended and that were killed: read, and left as they are."""
 
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -7,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from wmo_distill.disk import PATIENCE
 from wmo_distill.errors import ReadFault
 from wmo_distill.files import TrialFiles
+from wmo_distill.sources import growth, sqlite
 from wmo_distill.sources.sqlite import Unreadable, from_database, has_tables, may_hold
 
 NAME = "a b#?%.db"
@@ -142,3 +145,27 @@ def test_tables_are_recognised_by_their_columns(folder: Path) -> None:
         ({"o": set()}, False),
     ):
         assert from_database(files, NAME, partial(has_tables, wanted=wanted)) is there
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="files have no holes here")
+def test_the_holes_of_a_large_database_are_not_copied(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 200 MB that nobody wrote nothing is read: who reserves space makes such files."""
+    with closing(writer(folder, "WAL")) as connection:
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        for end in ("", "-wal"):
+            shutil.copy(folder / f"{NAME}{end}", folder / f"killed.db{end}")
+    os.truncate(folder / "killed.db", 200_000_000)
+    if os.stat(folder / "killed.db").st_blocks * 512 > 1_000_000:
+        pytest.skip("a file system without holes")
+    copied: list[int] = []
+
+    def counted(*where: Any) -> Iterator[bytes]:
+        for piece in growth.pieces(*where):
+            copied.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(sqlite, "pieces", counted)
+    assert asked(folder, "SELECT x FROM calls", "killed.db") == [(b"one",)]
+    assert sum(copied) < 1_000_000

@@ -3,27 +3,27 @@
 A program that runs, or was killed, keeps its newest rows in a write-ahead log next to the file:
 
     traces.db                       WAL mode, whole: opened as a file that never changes
-    traces.db, -wal                 a private copy of both is read
+    traces.db, -wal                 a private copy of both is read, holes left out
     traces.db, -wal, -shm           opened read-only; a copy where that cannot be done
     traces.db                       rollback mode: the same; a copy if a journal is left over
 """
 
 import errno
 import os
-import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from wmo_distill.disk import PATIENCE, answered, asked
+from wmo_distill.disk import PATIENCE, RegularFile, answered, asked
 from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 from wmo_distill.limits import TEXT_BYTES
+from wmo_distill.sources.growth import pieces
 
 _T = TypeVar("_T")
 
@@ -223,10 +223,29 @@ _copy = _Copy()
 
 
 def _copied(files: TrialFiles, name: str, to: str) -> None:
+    """What was written of a file; its holes stay holes."""
     opened = files.open(name)
     if not isinstance(opened, Absent):
         with opened, open(to, "wb") as copy:
-            shutil.copyfileobj(opened, copy, 1 << 20)
+            for start, end in _written(opened):
+                copy.seek(start)
+                for piece in pieces(opened, start, end):
+                    copy.write(piece)
+            copy.truncate(opened.size)
+
+
+def _written(file: RegularFile) -> Iterator[tuple[int, int]]:
+    """The parts of a file that are no holes; all of it where the system does not tell."""
+    end = 0
+    while end < file.size:
+        try:
+            start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+        except (AttributeError, OSError) as error:
+            if getattr(error, "errno", None) != errno.ENXIO:  # there: a hole to the end
+                yield end, file.size
+            return
+        yield start, end
 
 
 def _folded(file: Path) -> sqlite3.Connection:
