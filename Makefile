@@ -12,6 +12,9 @@ TRIALS ?=
 OUT ?= shards
 BUILD ?=
 
+HAS_CHROMIUM = (for one in chromium chromium-browser google-chrome google-chrome-stable chrome; do \
+	command -v $$one >/dev/null && exit 0; done; exit 1)
+
 # `make bench BENCH="--scale 0.1"` is short. The reference needs Python 3.12 or newer; both run on
 # one Python, and one that pysimdjson has wheels for if there is one.
 BENCH ?=
@@ -58,13 +61,14 @@ OWNERS = verifiers==0.4.0 rllm-model-gateway==0.1.0
 OWNERS_ALONE = tinker-cookbook==0.6.1 openenv==0.10.0
 OWNERS_IMPORTS = "fastmcp>=3,<4"
 
-.PHONY: help demo test test-trainers test-sources shards report train-demo bench fuzz fuzz-properties \
-	torture docs lock audit clean
+.PHONY: help demo test test-view test-trainers test-sources shards report train-demo bench fuzz \
+	fuzz-properties torture docs lock audit clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo                    shards and statistics from the trials in fixtures/"
 	@echo "make test                    the checks that a change must pass"
+	@echo "make test-view               the web application alone, in the system's Chromium"
 	@echo "make test-trainers           the exporters against the trainers' own packages (3 GB)"
 	@echo "make test-sources            the sources against the loaders of the recorders' own packages"
 	@echo "make shards TRIALS=DIR OUT=DIR  your trials to shards; only new and changed trials are read"
@@ -91,7 +95,14 @@ test: $(VENV)/dev
 	@cd $(HERE) && $(VENV)/bin/ruff check --quiet .
 	@cd $(HERE) && $(VENV)/bin/ruff format --check --quiet .
 	@cd $(HERE) && $(VENV)/bin/mypy --no-error-summary
+	@$(HAS_CHROMIUM) || echo "no Chromium on PATH: the tests in tests/browser are skipped" >&2
 	@cd $(HERE) && $(VENV)/bin/python -m pytest -q
+
+# `make test` runs these too, where there is a Chromium.
+test-view: $(VENV)/dev
+	@$(HAS_CHROMIUM) || { echo "make test-view: expected Chromium on PATH, found none;" \
+		"on Debian: apt-get install chromium" >&2; exit 2; }
+	@cd $(HERE) && $(VENV)/bin/python -m pytest -q tests/view tests/browser
 
 test-trainers: $(TRAINERS)/done
 	@cd $(HERE) && CLEAN_RUNS=200 $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train \
@@ -116,6 +127,7 @@ bench: $(BENCH_VENV)/done $(REFERENCE)/done
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.lists
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.growth
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.look
+	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.view
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.run $(BENCH) \
 		$$(test -x $(REFERENCE)/bin/wmo && echo --reference $(REFERENCE)/bin/python)
 	@cd $(HERE) && $(BENCH_VENV)/bin/python -m tests.bench.sources \

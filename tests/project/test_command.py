@@ -17,7 +17,7 @@ CASES = ROOT / "fixtures" / "cases"
 HELP = Path(__file__).parent / "help"
 COMMANDS = (
     "doctor", "build", "regrade", "stats", "report", "show", "datums", "score", "check-logprobs",
-    "export", "verify",
+    "export", "verify", "view",
 )  # fmt: skip
 TRIAL = TRIALS / "01-solved"
 

@@ -22,6 +22,7 @@ from wmo_distill.cli.show import show
 from wmo_distill.cli.stats import stats
 from wmo_distill.cli.usage import Refused, refusal
 from wmo_distill.cli.verify import verify
+from wmo_distill.cli.view import view
 from wmo_distill.errors import DistillError
 from wmo_distill.visible import visible
 
@@ -38,6 +39,7 @@ for command, summary in (
     (stats, "Solve rates, endings, tokens and issues."),
     (report, "The same as one HTML page of charts and tables."),
     (show, "One episode: a summary, or its tokens as text."),
+    (view, "Episodes token by token, in a browser on this machine."),
     (datums, "Turn a dataset's records into training sequences."),
     (score, "A teacher's log-probabilities of training sequences."),
     (check_logprobs, "Do recorded log-probabilities belong to this model?"),

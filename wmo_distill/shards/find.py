@@ -13,12 +13,15 @@ from wmo_distill.records import TrialRecord
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.manifest import DATASET, read_manifest
 from wmo_distill.shards.regrades import regrades_of
-from wmo_distill.shards.schema import SCHEMA
+from wmo_distill.shards.schema import SCHEMA, SPAN_FIELDS
 
 NAMES = ("episode_id", "trial_id", "trial_name", "artifact_dir")
 """Each of them names a trial or an episode; a part may also be of `task_id`."""
 _COLUMNS = [*NAMES, "task_id"]
 _LISTED = 10
+_WITHOUT_EXTRA = [name for name in SCHEMA.names if name != "spans"] + [
+    f"spans.list.element.{field.name}" for field in SPAN_FIELDS if field.name != "extra"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +78,15 @@ def at_row(out: Path | str, number: int) -> Place:
     )
 
 
-def read_at(place: Place) -> TrialRecord:
-    """The record of one row: of its row group, only that row is decoded."""
+def read_at(place: Place, *, extra: bool = True) -> TrialRecord:
+    """The record of one row: of its row group, only that row is decoded.
+
+    Without `extra` the `extra` of its spans, which can be large, is not read.
+    """
     with place.part.open() as file:
         if place.group >= file.num_row_groups:
             raise _replaced(place)
-        table = place.part.table(file, place.group)
+        table = place.part.table(file, place.group, None if extra else _WITHOUT_EXTRA)
     with place.part.blamed(place.group):
         records = list(decode(table.slice(place.row, 1)))
     if [record.episode_id for record in records] != [place.episode_id]:

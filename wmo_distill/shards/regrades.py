@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 from wmo_distill.outputs.stored import Stored
@@ -20,6 +21,20 @@ ATTEMPT_SQL = (
     "ORDER BY started_at NULLS LAST, trial_name, artifact_dir))"
 )
 """The attempt of a row, in DuckDB's SQL, over rows of which none is a superseded regrade."""
+
+ATTEMPT = pl.coalesce(
+    "attempt",
+    pl.struct(
+        pl.col("started_at").is_null(),
+        pl.col("started_at").dt.epoch("us").fill_null(0).alias("at"),
+        "trial_name",
+        "artifact_dir",
+    )
+    .rank("dense")
+    .over("group_id")
+    .cast(pl.Int32),
+)
+"""The same as an expression of polars, over the same rows."""
 
 _COLUMNS = [
     "episode_id",

@@ -1,0 +1,1 @@
+"""The web application: a dataset's episodes, token by token, for a browser on this machine."""

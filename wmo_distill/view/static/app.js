@@ -1,0 +1,125 @@
+// Pages by address, keys of all pages, and the news that a build brings.
+import { ask, count, failure, go, h, state } from "./dom.js";
+import { compare } from "./compare.js";
+import { episode } from "./episode.js";
+import { list } from "./list.js";
+import { stats } from "./stats.js";
+
+const PAGES = { list, episode, compare, stats };
+const POLL = 3000;
+const main = document.getElementById("main");
+const news = document.getElementById("news");
+const help = document.getElementById("help");
+
+const app = { start: null, mark: null, say };
+let shown = null; // what the page gave: keys, a help table, update(), stop()
+let drawing = 0;
+
+function say(text) {
+  news.textContent = text;
+}
+
+const KEYS = [
+  ["?", "these keys"], ["g e", "list of episodes"], ["g s", "numbers"], ["Esc", "back"],
+];
+
+async function draw() {
+  const turn = ++drawing;
+  const { page, query } = state();
+  shown?.stop?.();
+  shown = null;
+  for (const link of document.querySelectorAll("nav [data-page]")) {
+    if (link.dataset.page === page) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  try {
+    if (app.start === null) await begin();
+    const next = await (PAGES[page] ?? list)(main, query, app);
+    if (turn === drawing) shown = next;
+    else next?.stop?.();
+  } catch (error) {
+    if (turn === drawing) main.replaceChildren(failure(error));
+  }
+}
+
+async function begin() {
+  app.start = await ask("start");
+  app.mark = app.start.mark;
+  document.getElementById("name").textContent = app.start.name;
+}
+
+async function poll() {
+  try {
+    if (!document.hidden) {
+      const now = await ask("state");
+      if (news.dataset.lost) say("");
+      delete news.dataset.lost;
+      if (app.start !== null && (now.mark !== app.mark || now.building_parts !== app.start.building_parts)) {
+        await changed(now);
+      }
+    }
+  } catch {
+    news.dataset.lost = "1";
+    say("No answer: the server has ended, or this machine slept. What is shown may be old.");
+  }
+  setTimeout(poll, POLL);
+}
+
+async function changed(now) {
+  const before = app.start.episodes;
+  const committed = now.mark !== app.mark;
+  await begin();
+  if (!committed) {
+    shown?.waiting?.(now);
+    return;
+  }
+  const more = app.start.episodes - before;
+  say(`The dataset was updated: ${count(app.start.episodes)} episodes${more > 0 ? `, ${count(more)} more` : ""}.`);
+  if (shown?.update) await shown.update();
+  else if (shown === null) await draw();
+}
+
+function showHelp() {
+  const table = (title, keys) => [
+    h("h3", {}, title),
+    h("dl", { class: "keys" }, keys.map(([key, about]) => [
+      h("dt", {}, key.split(" ").map((one) => h("kbd", {}, one))), h("dd", {}, about)])),
+  ];
+  help.replaceChildren(
+    h("h2", { id: "help-title" }, "Keys"),
+    ...table("Everywhere", KEYS),
+    ...(shown?.help ?? []).flatMap(([title, keys]) => table(title, keys)),
+    h("button", { type: "button", onclick: () => help.close() }, "Close"),
+  );
+  help.showModal();
+}
+
+let before = "";
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+  const typing = event.target.closest?.("input, select, textarea");
+  if (typing && event.key !== "Escape") return;
+  if (typing) {
+    typing.blur();
+    main.focus();
+    event.preventDefault();
+    return;
+  }
+  const key = before === "g" ? `g ${event.key}` : event.key;
+  before = event.key;
+  const act = { "?": showHelp, "g e": () => go("list", {}), "g s": () => go("stats", {}) }[key]
+    ?? shown?.keys?.[key];
+  if (!act) return;
+  before = "";
+  event.preventDefault();
+  act(event);
+});
+
+document.getElementById("help-button").addEventListener("click", showHelp);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+window.addEventListener("hashchange", draw);
+draw();
+setTimeout(poll, POLL);
