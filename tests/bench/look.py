@@ -152,6 +152,8 @@ def _table(names: Any, turns: int, random: np.random.Generator) -> pa.Table:
         "passed": passed,
         "reward_valid": [True] * rows,
         "infra_failed": [False] * rows,
+        "logprob_mode": ["raw"] * rows,
+        "span_source": ["result"] * rows,
         "stop_reason": ["submitted"] * rows,
         "completion": ["confirmed"] * rows,
         "agent_seconds": random.exponential(300, rows),

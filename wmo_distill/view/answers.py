@@ -96,9 +96,16 @@ class Answers:
         """A page of the list; UsageError for a `where` that is none."""
 
         def answer(opened: Opened) -> dict[str, Any]:
-            only = _chosen(opened, self._dataset.out, asked.get("where", ""))
+            where = asked.get("where", "")
             start, n = _number(asked, "start", 0), _number(asked, "n", 100)
-            page = opened.index.page(asked, start, n, only)
+            try:
+                only = _chosen(opened, self._dataset.out, where)
+                page = opened.index.page(asked, start, n, only)
+            except pl.exceptions.PolarsError as error:  # of a value, which no column's type shows
+                raise UsageError(
+                    f"--where: expected a condition on every row, found {where!r:.80}: "
+                    f"{str(error).partition(chr(10))[0]}"
+                ) from None
             every = opened.index.frame.height
             return {"mark": opened.mark, "of": every, "found": page.found, "rows": page.rows}
 
@@ -262,15 +269,15 @@ def _found(place: Place | None, episode_id: str) -> Place:
     return place
 
 
-def _chosen(opened: Opened, out: Path, where: str) -> pl.Series | None:
-    """The ids of the episodes for which an SQL expression over the columns of the rows is true."""
+def _chosen(opened: Opened, out: Path, where: str) -> pl.Expr | None:
+    """Whether an SQL expression over the columns of the rows is true, for the rows of the index."""
     if not where.strip():
         return None
     wanted = condition(where, _columns())
-    light = opened.index.frame
-    at_hand = set(wanted.meta.root_names()) <= set(light.columns)
-    rows = light.lazy() if at_hand else scan(out)
-    return rows.filter(wanted).select("episode_id").collect()["episode_id"]
+    if set(wanted.meta.root_names()) <= set(opened.index.frame.columns):
+        return wanted
+    ids = scan(out).filter(wanted).select("episode_id").collect()["episode_id"]
+    return pl.col("episode_id").is_in(ids.implode())
 
 
 @cache

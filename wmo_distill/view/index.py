@@ -16,7 +16,7 @@ from wmo_distill.view.words import shown
 
 MOST_ROWS = 500
 """Rows of one page."""
-_MANY = 200_000
+_MANY = 50_000
 """Rows from which on they are read in a process of its own."""
 _CELL = 200
 """Characters of one cell."""
@@ -79,27 +79,25 @@ class Index:
         return Place(self.parts[row["part"]], row["row_group"], row["row"], **named)
 
     def page(
-        self, filters: Mapping[str, str], start: int, n: int, only: pl.Series | None = None
+        self, filters: Mapping[str, str], start: int, n: int, where: pl.Expr | None = None
     ) -> Page:
-        """Rows `start` to `start + n` of those that `filters` leave; `only` holds episode ids."""
-        left = self.filtered(filters, only)
-        name = filters.get("sort", "order")
-        order = pl.col(name if name in SORTED else "order")
-        if isinstance(left.schema[order.meta.output_name()], pl.List):
-            order = order.list.join(" ")
-        left = left.sort(
-            order, "order", descending=[filters.get("down") == "1", False], nulls_last=True
-        )
-        some = left.slice(max(0, start), min(max(0, n), MOST_ROWS))
-        rows = some.select(*LISTED, "measured", "order").to_dicts()
-        return Page(left.height, [{k: _cell(k, v) for k, v in row.items()} for row in rows])
+        """Rows `start` to `start + n` of those that `filters` leave and for which `where` is true.
 
-    def filtered(self, filters: Mapping[str, str], only: pl.Series | None = None) -> pl.DataFrame:
-        """The rows that every filter leaves."""
-        wanted = list(_conditions(filters))
-        if only is not None:
-            wanted.append(pl.col("episode_id").is_in(only.implode()))
-        return self.frame.filter(*wanted) if wanted else self.frame
+        Other columns than those that decide are read of these rows alone.
+        """
+        name = filters.get("sort", "order")
+        key = pl.col(name if name in SORTED else "order")
+        if isinstance(self.frame.schema[key.meta.output_name()], pl.List):
+            key = key.list.join(" ")
+        wanted = [*_conditions(filters), *([] if where is None else [where])]
+        left = self.frame.lazy().filter(*wanted) if wanted else self.frame.lazy()
+        order = left.select("order", key=key).sort(
+            "key", "order", descending=[filters.get("down") == "1", False], nulls_last=True
+        )
+        found = order.select("order").collect()["order"]
+        some = self.frame[found.slice(max(0, start), min(max(0, n), MOST_ROWS))]
+        rows = some.select(*LISTED, "measured", "order").to_dicts()
+        return Page(found.len(), [{k: _cell(k, v) for k, v in row.items()} for row in rows])
 
     def facets(self) -> dict[str, list[tuple[str, int]]]:
         """By filter its words with how many rows have each, the most frequent first."""
