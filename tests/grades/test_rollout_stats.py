@@ -134,7 +134,7 @@ def test_the_counts_balance(rows: list[dict[str, Any]], max_tokens: int | None) 
     got = rollout_stats(frame(*rows), max_tokens=max_tokens)
     funnel = got.funnel
     assert got.records == len(rows) == funnel.records
-    assert funnel.with_spans == sum(bool(r["spans"]) for r in rows)
+    assert funnel.with_spans == sum(any(s["segment"] == 0 for s in r["spans"]) for r in rows)
     assert sum(got.spanless.values()) == got.records - funnel.with_spans
     assert sum(n for by in got.stop_reasons.values() for n in by.values()) == got.records
     assert sum(got.reference_stop_reasons.values()) == got.records

@@ -116,8 +116,8 @@ def test_any_records_by_hand(records: list[TrialRecord], tmp_path_factory: Any) 
     by_frame = rollout_stats(scan(out), by=["stop_reason"], max_tokens=2)
     assert by_frame == got.model_copy(update={"found": None})
     chats = [chat for r in records if (chat := r.chats.get(0)) is not None]
-    spanned = [r for r in records if r.spans]
-    assert got.distributions["turns"].count == len(spanned)
+    assert got.funnel.with_spans == got.distributions["turns"].count == len(chats)
+    assert sum(got.spanless.values()) == len(records) - len(chats)
     assert got.tokens.calls == sum(map(len, chats))
     assert got.tokens.output == sum(chat.n_sampled for chat in chats)
     values = [x for chat in chats for x in chat.sampled_logprobs.flat.tolist()]

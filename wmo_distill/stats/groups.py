@@ -7,7 +7,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.stats.rates import Rate, mean_rate, pass_at_k, rate
-from wmo_distill.stats.slices import JUDGED, SOLVED
+from wmo_distill.stats.slices import JUDGED, REWARDS, SOLVED
 
 
 class TaskStats(BaseModel):
@@ -41,8 +41,9 @@ class GroupStats(BaseModel):
     measured: int
     """Episodes with a valid grade that says passed or not."""
     solved: int
-    mean_reward: float
-    median_reward: float
+    mean_reward: float | None
+    """Of the measured episodes; None where no reward is plausible."""
+    median_reward: float | None
     pass_at_k: dict[int, float]
     """By k = 1, 2, 4, … up to `measured`."""
 
@@ -63,7 +64,7 @@ def by_task(records: pl.DataFrame) -> tuple[TaskStats, ...]:
         measured=pl.col("measured").sum(),
         solved=SOLVED.sum(),
         judged=JUDGED.sum(),
-        median_reward=pl.col("reward").filter("measured").median(),
+        median_reward=REWARDS.median(),
         median_sampled=pl.col("sampled").filter("with_spans").median(),
         median_turns=pl.col("turns").filter("with_spans").median(),
     )
@@ -83,8 +84,8 @@ def by_group(records: pl.DataFrame) -> tuple[GroupStats, ...]:
         .agg(
             measured=JUDGED.sum(),
             solved=SOLVED.sum(),
-            mean_reward=pl.col("reward").mean(),
-            median_reward=pl.col("reward").median(),
+            mean_reward=REWARDS.mean(),
+            median_reward=REWARDS.median(),
             **first,
         )
         .filter(pl.col("measured") > 0)

@@ -40,7 +40,7 @@ class RolloutStats(BaseModel):
     trials: int
     records: int
     superseded: int
-    """Records of older grades of the same rollout, passed over and in no number here."""
+    """Trials that a regrade of the same rollout supersedes: their records are in no number here."""
     where: str | None
     left_out: int
     """Records for which `where` is not true: in no number here but those of `found`."""

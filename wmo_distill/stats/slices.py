@@ -7,6 +7,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.errors import UsageError, shown
+from wmo_distill.stats.distribution import PLAUSIBLE
 from wmo_distill.stats.rates import Rate, rate
 
 
@@ -32,6 +33,10 @@ class Slice(BaseModel):
 
 SOLVED = pl.col("measured") & pl.col("passed")
 JUDGED = pl.col("measured") & pl.col("passed").is_not_null()
+# Of the measured records, without those that one number of a mean or a median may not be.
+REWARDS = pl.col("reward").filter(
+    pl.col("measured") & pl.col("reward").is_between(*PLAUSIBLE["reward"], closed="none")
+)
 
 _NUMBERS = {
     "records": pl.len(),
@@ -42,7 +47,7 @@ _NUMBERS = {
     "sampled_tokens": pl.col("sampled").sum(),
     "median_sampled": pl.col("sampled").filter("with_spans").median(),
     "median_turns": pl.col("turns").filter("with_spans").median(),
-    "median_reward": pl.col("reward").filter("measured").median(),
+    "median_reward": REWARDS.median(),
 }
 
 

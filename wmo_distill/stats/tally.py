@@ -17,7 +17,8 @@ from wmo_distill.stats.context import ContextGrowth
 from wmo_distill.stats.distribution import Sketch
 from wmo_distill.stats.worst import Rank, Worst, first, ranked
 
-# The first of these among a record's issues is why it has no spans: the earliest missing thing.
+# The first of these among a record's issues is why its main chat has no call: the
+# earliest missing thing.
 SPANLESS_REASONS: tuple[Issue, ...] = (
     Issue.DIRECTORY_MISSING,
     Issue.AGENT_RESULT_MISSING,
@@ -38,6 +39,7 @@ SPANLESS_REASONS: tuple[Issue, ...] = (
     Issue.SINK_MISSING,
     Issue.RESULT_MISSING,
     Issue.RESULT_UNREADABLE,
+    Issue.AGENT_NOT_TRAINABLE,
 )
 NO_REASON = "none_recorded"
 
@@ -72,9 +74,8 @@ class Tally:
 
     def add(self, flat: pl.DataFrame, spans: pa.ListArray) -> None:
         """A batch: the columns `FLAT` and those of `--by`, and the spans of the same rows."""
-        counts = pl.Series(np.diff(spans.offsets.to_numpy()) > 0, dtype=pl.Boolean)
-        flat = _aligned(flat).with_columns(with_spans=counts)
-        calls = MainCalls.of(spans, flat.height)
+        calls = MainCalls.of(spans, len(spans))
+        flat = _aligned(flat).with_columns(with_spans=pl.Series(calls.sums() > 0, dtype=pl.Boolean))
         breaks = break_causes(spans, calls.broken(), flat["compactions"].to_list())
         issues = [Counter(codes or ()) for codes in flat["issues"].to_list()]
         records = self._of_batch(flat, calls, issues, _steps(flat, spans))
