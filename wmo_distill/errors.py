@@ -40,6 +40,18 @@ class ReadFault(DistillError):  # noqa: N818 - what the file system answered
         return f"{path}: expected to read what is there, found {self.found}"
 
 
+def fault_of(error: BaseException) -> Exception:
+    """The error that was caught; what is a stop and no error is raised again.
+
+    A panic in a library's Rust code is an error, but of no type that derives from Exception.
+    """
+    if isinstance(error, Exception):
+        return error
+    if type(error).__name__ == "PanicException":
+        return RuntimeError(f"a panic: {error}")
+    raise error
+
+
 def extra_missing(what: str, extra: str, error: ImportError) -> UsageError:
     """What is said where the packages of an extra are not installed."""
     return UsageError(

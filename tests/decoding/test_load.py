@@ -122,3 +122,26 @@ def test_a_missing_extra_is_named(
 def test_the_tokenizer_of_the_trials() -> None:
     """Part of cl100k_base, whose ids the trials in `fixtures/` have."""
     assert load(TRIALS).text([100264, 882, 198, 2675, 527]) == "<|im_start|>user\nYou are"
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("decoder", {"type": "Strip", "content": "h", "start": 0, "stop": 2}),
+        ("normalizer", {"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+        ("decoder", {"type": "Replace", "pattern": {"Regex": "("}, "content": ""}),
+        ("decoder", []),
+    ],
+)
+def test_a_tokenizer_on_which_the_library_panics_is_refused(
+    tmp_path: Path, part: str, value: object
+) -> None:
+    path = saved(byte_level(), tmp_path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), part: value}))
+    with pytest.raises(UsageError, match="--tokenizer: expected a tokenizer"):
+        load(path).pieces(range(300))
+
+
+def test_no_tokenizer_has_a_negative_id(tmp_path: Path) -> None:
+    for path in (saved(byte_level(), tmp_path), TRIALS):
+        assert load(path).unknown([-1, 65, -(2**31)]) == [-(2**31), -1]

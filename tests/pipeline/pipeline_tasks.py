@@ -46,3 +46,7 @@ def slow(path: str) -> None:
 
 def slow_or_square(item: int | str) -> int | None:
     return square(item) if isinstance(item, int) else slow(item)
+
+
+def panic(x: int) -> int:
+    raise type("PanicException", (BaseException,), {})(f"index {x} out of range")

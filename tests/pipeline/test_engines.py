@@ -15,6 +15,7 @@ from pipeline_tasks import (
     kill_at_three,
     late_first,
     noisy,
+    panic,
     raise_unpicklable,
     slow_or_square,
     square,
@@ -64,6 +65,13 @@ def test_an_error_that_cannot_be_pickled_is_reported() -> None:
     (outcome,) = Workers(1).map(raise_unpicklable, [1])
     assert isinstance(outcome, Failed)
     assert "two arguments" in str(outcome.error)
+
+
+@pytest.mark.parametrize("engine", [InProcess(), Workers(1)])
+def test_a_panic_of_a_library_is_an_error(engine: Engine) -> None:
+    for outcome in engine.map(panic, [3, 4]):
+        assert isinstance(outcome, Failed)
+        assert "out of range" in str(outcome.error)
 
 
 def test_ending_early_ends_the_workers(tmp_path: Path) -> None:

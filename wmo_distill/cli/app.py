@@ -23,7 +23,7 @@ from wmo_distill.cli.stats import stats
 from wmo_distill.cli.usage import Refused, refusal
 from wmo_distill.cli.verify import verify
 from wmo_distill.cli.view import view
-from wmo_distill.errors import DistillError
+from wmo_distill.errors import DistillError, fault_of
 from wmo_distill.visible import visible
 
 app = typer.Typer(
@@ -86,12 +86,17 @@ def _code() -> int:
     except DistillError as error:
         _refuse(f"wmo-distill: {visible(str(error))}")
         return error.exit_code
-    except Exception as error:
-        if isinstance(error, Refused):
-            _refuse(refusal(error))
-            return error.exit_code
+    except SystemExit as error:
+        if type(error) is not SystemExit or not isinstance(error.code, int):
+            raise
+        return error.code  # Click's, where who reads stdout has gone
+    except BaseException as error:
+        fault = fault_of(error)
+        if isinstance(fault, Refused):
+            _refuse(refusal(fault))
+            return fault.exit_code
         # a fault of ours: one plain line, and no values of the run
-        said = visible(f"{type(error).__name__}: {error}")
+        said = visible(f"{type(fault).__name__}: {fault}")
         _refuse(f"wmo-distill: unexpected {said} ({_where(error)})")
         return 1
 
@@ -100,7 +105,7 @@ def _refuse(text: str) -> None:
     RUN.log.say(text, "error", "refusal")
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     """The line of this package that was last on the way to the error."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if "wmo_distill" in f.filename] or list(frames)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wmo_distill import __version__
 from wmo_distill.cli.log import RUN_ID, Level, Log, run_id_fault
-from wmo_distill.errors import UsageError, stop_says
+from wmo_distill.errors import UsageError, fault_of, stop_says
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -114,10 +114,11 @@ class Run:
             return
         try:
             self._send(record)
-        except Exception as error:
+        except BaseException as error:
             from wmo_distill.visible import visible
 
-            said = visible(f"{type(error).__name__}: {error}"[:300])
+            fault = fault_of(error)
+            said = visible(f"{type(fault).__name__}: {fault}"[:300])
             self.log.say(
                 f"wmo-distill: --tracker {self._tracker}: expected it to take the numbers of this "
                 f"run, found {said}; what was written is as it should be"

@@ -15,7 +15,7 @@ from wmo_distill.decoding.vocabularies import (
     RanksVocabulary,
     ranks_of,
 )
-from wmo_distill.errors import UsageError, extra_missing
+from wmo_distill.errors import UsageError, extra_missing, fault_of
 from wmo_distill.files import open_file
 
 _FILE = "tokenizer.json"
@@ -79,9 +79,9 @@ def _of_json(path: Path, text: bytes, added: Mapping[int, str]) -> Vocabulary:
         raise extra_missing("--tokenizer", "tokens", error) from None
     try:
         return JsonVocabulary(Tokenizer.from_buffer(text), added)
-    except Exception as error:  # the library raises no type of its own
+    except BaseException as error:  # the library raises no type of its own, and panics
         raise _refusal(
-            f"expected a tokenizer.json, found {path}: {error}; check the path"
+            f"expected a tokenizer.json, found {path}: {fault_of(error)}; check the path"
         ) from None
 
 

@@ -120,7 +120,7 @@ class Decoder:
 
     def _look_up(self, token: int) -> _Token:
         special = self.vocabulary.special.get(token)
-        data = self.vocabulary.data(token)
+        data = self.vocabulary.data(token) if token >= 0 else None
         if data is None:
             return _UNKNOWN if special is None else _Token(b"", special, Kind.SPECIAL)
         text = _strict(data)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from wmo_distill.errors import UsageError, fault_of
+
 if TYPE_CHECKING:
     from tiktoken import Encoding
     from tokenizers import Tokenizer
@@ -69,7 +71,13 @@ class JsonVocabulary:
         return [], ""
 
     def _decoded(self, ids: list[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=False))
+        try:
+            return str(self._tokenizer.decode(ids, skip_special_tokens=False))
+        except BaseException as error:  # the library has no check of a decoder's settings
+            raise UsageError(
+                f"--tokenizer: expected a tokenizer.json that decodes {ids}, found "
+                f"{fault_of(error)}; give another"
+            ) from None
 
 
 class RanksVocabulary:

@@ -12,7 +12,7 @@ from typing import Any
 
 from wmo_distill.engines.frames import read_frame, write_frame
 from wmo_distill.engines.outcome import Died, Done, Engine, Failed, Item, Value
-from wmo_distill.errors import DistillError
+from wmo_distill.errors import DistillError, fault_of
 
 Outcome = Done[Any] | Failed | Died
 
@@ -54,8 +54,8 @@ class InProcess:
         for item in items:
             try:
                 yield Done(task(item))
-            except Exception as error:
-                yield Failed(error)
+            except BaseException as error:
+                yield Failed(fault_of(error))
 
 
 class Workers:

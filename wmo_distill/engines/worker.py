@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from wmo_distill.engines.frames import read_frame, write_frame
 from wmo_distill.engines.outcome import Done, Failed
+from wmo_distill.errors import fault_of
 
 
 def serve() -> None:
@@ -37,8 +38,8 @@ def _receive(pipe: IO[bytes], tasks: "queue.SimpleQueue[tuple[Any, Any]]") -> No
 def _run(task: Any, item: Any) -> Done[Any] | Failed:
     try:
         return Done(task(item))
-    except Exception as error:
-        return Failed(error)
+    except BaseException as error:
+        return Failed(fault_of(error))
 
 
 def _send(answers: IO[bytes], outcome: Done[Any] | Failed) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wmo_distill.credentials import without_credentials
-from wmo_distill.errors import ReadFault
+from wmo_distill.errors import ReadFault, fault_of
 from wmo_distill.files import NO_STATE, FilesState
 from wmo_distill.issues import Issue
 from wmo_distill.limits import TooLarge, give_back_memory
@@ -151,8 +151,8 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
         return failed(work, Reason.DOCUMENT_TOO_LARGE, str(error)), ()
     except (ReadFault, OSError) as fault:
         return failed(work, Reason.IO_ERROR, str(fault)), ()
-    except Exception as error:
-        return failed(work, Reason.READ_FAILED, error), ()
+    except BaseException as error:
+        return failed(work, Reason.READ_FAILED, fault_of(error)), ()
     if work.state.bytes > _LARGE:
         give_back_memory()
     records = read.records
