@@ -10,7 +10,7 @@ from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import UsageError
 from wmo_distill.shards.scan import iter_batches, scan
 from wmo_distill.shards.schema import SCHEMA
-from wmo_distill.shards.selection import chosen, selected
+from wmo_distill.shards.selection import chosen, condition
 from wmo_distill.stats.datums import datum_stats
 from wmo_distill.stats.rollout import dataset_stats
 
@@ -41,7 +41,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )  # fmt: skip
 def test_the_rows_are_those_that_polars_filters(dataset: Path, where: str, wanted: pl.Expr) -> None:
     names = scan(dataset).filter(wanted).select("episode_id").collect()["episode_id"].to_list()
-    got = selected(scan(dataset), where).select("episode_id").collect()["episode_id"].to_list()
+    rows = scan(dataset)
+    only = condition(where, rows.collect_schema())
+    got = rows.filter(only).select("episode_id").collect()["episode_id"].to_list()
     mask = chosen(where, SCHEMA, lambda columns: iter_batches(dataset, columns, lambda b: [b]))
     every = scan(dataset).select("episode_id").collect()["episode_id"].to_list()
     assert got == names

@@ -1,6 +1,8 @@
 """The web server: who gets an answer, which answers there are, and what none of them can do."""
 
 import json
+import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from tests.shards.generated import lawful, write_dataset
 from tests.view import data
 from tests.view.client import Client, query_text
 from wmo_distill.view.answers import Answers
-from wmo_distill.view.server import Serving, serve
+from wmo_distill.view.server import MOST_CONNECTIONS, Serving, serve
 from wmo_distill.visible import visible
 
 
@@ -141,6 +143,62 @@ def test_a_trial_s_files(client: Client) -> None:
     assert not any(mark in text for mark in "\x1b\u202e\u2066")
 
 
+def test_what_is_behind_the_end_is_empty(client: Client) -> None:
+    episode = client.api("episodes")["rows"][0]["episode_id"]
+    tokens = client.api("tokens", id=episode, start=10**17)
+    assert (tokens["start"], tokens["stop"], tokens["ids"]) == (25, 25, [])
+    question = query_text({"id": episode, "path": "agent/long.txt", "start": 10**17})
+    answer, body = client.ask(f"{client.base}api/file?{question}")
+    assert (answer.status, body) == (200, b"")
+    assert answer.headers["X-File-Next"] == answer.headers["X-File-Size"]
+
+
+def test_a_long_question_is_answered(client: Client) -> None:
+    where = " OR ".join(["n_calls > 0"] * 2_000)
+    assert client.api("episodes", where=where)["found"] == len(data.ODD)
+
+
+def test_connections_that_ask_nothing_keep_nobody_out(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_dataset(tmp_path / "out", [[lawful("one")]])
+    with data.server(tmp_path / "out") as (address, pid):
+        client = Client(address)
+        held = []
+        for _ in range(3 * MOST_CONNECTIONS):
+            held.append(socket.create_connection(("127.0.0.1", client.address.port or 0), 60))
+            held[-1].sendall(b"GET /")
+        assert client.api("state")["committed"]
+        assert len(os.listdir(f"/proc/{pid}/fd")) < 3 * MOST_CONNECTIONS
+        for one in held:
+            one.close()
+        for wrong in (b"\x16\x03\x01\r\n\r\n", b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", client.address.port or 0), 60) as one:
+                one.sendall(wrong)
+                assert one.recv(1 << 16).startswith(b"HTTP/1.0 400 ")
+        assert client.api("state")["committed"]
+    said = capfd.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in said] == ["wmo-distill"] * len(said)
+
+
+def test_a_panic_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    panic = type("PanicException", (BaseException,), {})
+
+    def state(self: Answers) -> None:
+        raise panic("index out of range")
+
+    write_dataset(tmp_path / "out", [[lawful("one")]])
+    monkeypatch.setattr(Answers, "state", state)
+    ready: list[Serving] = []
+    answers = Answers(tmp_path / "out")
+    threading.Thread(target=serve, args=(answers, 0, ready.append), daemon=True).start()
+    while not ready:
+        time.sleep(0.01)
+    client = Client(ready[0].address())
+    assert "a panic: index out of range" in client.api("state")["error"]
+    assert client.api("episodes")["found"] == 1
+
+
 def test_odd_text_is_made_visible(client: Client) -> None:
     _, body = client.ask(f"{client.base}api/episodes")
     rows = json.loads(body)["rows"]
@@ -162,11 +220,14 @@ def test_odd_text_is_made_visible(client: Client) -> None:
 def test_where_it_cannot_be_read_a_message_says_so(client: Client) -> None:
     assert "expected a condition" in client.api("episodes", where="no_column = 1")["error"]
     assert "expected a condition" in client.api("episodes", where="DROP TABLE x")["error"]
+    assert "expected a condition" in client.api("episodes", where="CAST(note AS INT) = 1")["error"]
     assert "expected a condition" in client.api("stats", where="no_column = 1")["error"]
     assert "expected training sequences" in client.api("stats", of="datums")["error"]
     assert "expected an episode" in client.api("episode", id="nobody")["error"]
     assert "expected a whole number" in client.api("tokens", id="nobody", start="x")["error"]
-    assert client.api("episodes", start=10**9)["rows"] == []
+    for odd in ("nan", "1e3", "1_000", "\u0663", "9" * 19, "9" * 5000, "--1"):
+        assert "expected a whole number" in client.api("episodes", start=odd)["error"]
+    assert client.api("episodes", start=10**17)["rows"] == []
     assert client.api("episodes", start=-5, n=10**9)["found"] == len(data.ODD)
 
 

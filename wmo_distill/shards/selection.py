@@ -1,6 +1,7 @@
 """`--where`: which rows an expression of polars' SQL chooses."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,11 @@ Read = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 _FAULTS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
-def selected(frame: pl.LazyFrame, where: str | None) -> pl.LazyFrame:
-    """The rows for which `where` is true; UsageError for what is no condition on its columns."""
-    if where is None:
-        return frame
-    return frame.filter(condition(where, frame.collect_schema()))
-
-
 def condition(where: str, schema: Mapping[str, Any]) -> pl.Expr:
     """An expression such as `reward < 1 AND n_calls > 20`, checked against the columns."""
-    try:
+    with refused(where, schema):
         expression = pl.sql_expr(where)
         found = pl.LazyFrame(schema=dict(schema)).select(expression).collect_schema().dtypes()
-    except _FAULTS as error:
-        raise _refusal(where, str(error), schema) from None
     if found != [pl.Boolean]:
         raise _refusal(where, f"a value of type {', '.join(map(str, found))}", schema)
     return expression
@@ -43,11 +35,18 @@ def chosen(where: str, columns: pa.Schema, read: Read) -> NDArray[np.bool_]:
     wanted = list(dict.fromkeys(expression.meta.root_names())) or names[:1]
     frames = [pl.DataFrame(pl.from_arrow(batch)).select(wanted) for batch in read(wanted)]
     rows = pl.concat([empty.select(wanted), *frames])
-    try:
+    with refused(where, empty.schema):
         mask = rows.with_columns(expression.fill_null(value=False).alias("\0"))["\0"]
-    except _FAULTS as error:
-        raise _refusal(where, str(error), empty.schema) from None
     return mask.to_numpy()
+
+
+@contextmanager
+def refused(where: str, columns: Iterable[str]) -> Iterator[None]:
+    """UsageError for what polars finds wrong with `where`, some of it only in the rows."""
+    try:
+        yield
+    except _FAULTS as error:
+        raise _refusal(where, str(error), columns) from None
 
 
 def _nested(of: pa.DataType) -> bool:

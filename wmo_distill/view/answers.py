@@ -1,5 +1,6 @@
 """What the page asks, and the answers: values for JSON, nothing of HTTP."""
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,7 +19,7 @@ from wmo_distill.files import path_text, text_path
 from wmo_distill.shards.find import Place, read_at
 from wmo_distill.shards.scan import scan
 from wmo_distill.shards.schema import SCHEMA
-from wmo_distill.shards.selection import condition
+from wmo_distill.shards.selection import condition, refused
 from wmo_distill.stats.compare import stats_of
 from wmo_distill.view import trial_files
 from wmo_distill.view.apart import apart
@@ -30,6 +31,7 @@ from wmo_distill.view.sequences import Sequences, with_sequences
 from wmo_distill.view.words import shown
 from wmo_distill.visible import visible
 
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 MOST_TOKENS = 5_000
 """Of one answer."""
 _KEPT_EPISODES = 6
@@ -130,10 +132,11 @@ class Answers:
 
     def tokens(self, episode_id: str, asked: Mapping[str, str]) -> dict[str, Any]:
         """A slice of an episode's tokens, a list for each thing that is known of them."""
-        start = max(0, _number(asked, "start", 0))
-        stop = min(_number(asked, "stop", start + MOST_TOKENS), start + MOST_TOKENS)
+        first = _number(asked, "start", 0)
+        stop = _number(asked, "stop", first + MOST_TOKENS)
         episode = self._dataset.read(lambda opened: self._episode(opened, episode_id))
-        stop = max(start, min(stop, len(episode.flat)))
+        start = max(0, min(first, len(episode.flat)))
+        stop = max(start, min(stop, start + MOST_TOKENS, len(episode.flat)))
         decoder = None if episode.doubt is not None else self._decoder
         return tokens(episode.flat, start, stop, decoder)
 
@@ -276,7 +279,8 @@ def _chosen(opened: Opened, out: Path, where: str) -> pl.Expr | None:
     wanted = condition(where, _columns())
     if set(wanted.meta.root_names()) <= set(opened.index.frame.columns):
         return wanted
-    ids = scan(out).filter(wanted).select("episode_id").collect()["episode_id"]
+    with refused(where, _columns()):
+        ids = scan(out).filter(wanted).select("episode_id").collect()["episode_id"]
     return pl.col("episode_id").is_in(ids.implode())
 
 
@@ -288,7 +292,8 @@ def _columns() -> pl.Schema:
 
 def _number(asked: Mapping[str, str], name: str, default: int) -> int:
     text = asked.get(name, "")
-    try:
-        return int(text) if text else default
-    except ValueError:
-        raise UsageError(f"{name}: expected a whole number, found {text!r:.40}") from None
+    if not text:
+        return default
+    if _NUMBER.fullmatch(text) is None:
+        raise UsageError(f"{name}: expected a whole number, found {text!r:.40}")
+    return int(text)

@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import logging
 import secrets
 import socket
 import threading
@@ -13,12 +14,16 @@ from urllib.parse import quote
 import orjson
 from aiohttp import web
 
-from wmo_distill.errors import DistillError, UsageError
+from wmo_distill.errors import DistillError, UsageError, fault_of
 from wmo_distill.view.answers import Answers, NotFound
 from wmo_distill.view.trial_files import Piece
 from wmo_distill.visible import visible
 
 ADDRESS = "127.0.0.1"
+MOST_CONNECTIONS = 64
+"""At once; a browser has 6."""
+MOST_LINE = 1 << 16
+"""Bytes of a question: an episode may be named by a path of 4 kB, written with three for one."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -124,11 +129,31 @@ def serve(answers: Answers, port: int, ready: Callable[[Serving], None]) -> None
 
 
 async def _serve(app: web.Application, listening: socket.socket, started: threading.Event) -> None:
-    runner = web.AppRunner(app, access_log=None)
+    # What a connection has wrong ends that one, and is no news to who looks at the data.
+    silent = logging.Logger("wmo-distill view")
+    silent.disabled = True
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda loop, context: None)
+    runner = web.AppRunner(app, access_log=None, logger=silent, max_line_size=MOST_LINE)
     await runner.setup()
-    await web.SockSite(runner, listening).start()
+    server = runner.server
+    assert server is not None
+
+    def connected() -> asyncio.Protocol:
+        for transport in _oldest(server):
+            transport.abort()
+        return server()
+
+    await loop.create_server(connected, sock=listening, backlog=MOST_CONNECTIONS)
     started.set()
     await asyncio.Event().wait()
+
+
+def _oldest(server: web.Server) -> list[asyncio.Transport]:
+    """The connections that one more is too many for: idle or not, none is kept for ever."""
+    transports = [connection.transport for connection in server.connections]
+    open_ones = [one for one in transports if one is not None and not one.is_closing()]
+    return open_ones[: max(0, len(open_ones) - MOST_CONNECTIONS + 1)]
 
 
 def _listening(port: int) -> socket.socket:
@@ -234,8 +259,9 @@ def _answered(encoded: Callable[[Mapping[str, str]], Answer], asked: Mapping[str
         status, said = 400, str(error)
     except DistillError as error:
         status, said = 500, str(error)
-    except Exception as error:
-        status, said = 500, f"unexpected {type(error).__name__}: {error}"
+    except BaseException as error:
+        fault = fault_of(error)
+        status, said = 500, f"unexpected {type(fault).__name__}: {fault}"
     return Answer(status, orjson.dumps({"error": visible(said)}))
 
 

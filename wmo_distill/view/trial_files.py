@@ -50,9 +50,11 @@ def piece(manifest: Manifest, artifact_dir: str, path: str, start: int) -> Piece
     files, base = _place(manifest, artifact_dir)
     whole = f"{base}/{os.fspath(text_path(path))}" if path else base
     state = files.stat(whole)
-    start = max(0, start)
+    if state is None:
+        return None
+    start = max(0, min(start, state.st_size))
     data = files.read(whole, MOST_BYTES, start)
-    if state is None or isinstance(data, Absent):
+    if isinstance(data, Absent):
         return None
     if len(data) == MOST_BYTES:
         data = _whole_characters(data)
