@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,43 @@ def test_what_is_wrong_with_the_arguments(run: Run, tmp_path: Path, command: str
         (event,) = [one for one in events(done.stderr) if one["event"] == "refusal"]
         assert event["level"] == "error"
         assert not event["message"].startswith("wmo-distill")
+        assert "expected an option" in event["message"] or arguments[1:] != ["--none"]
+        assert "--log-format" not in event["message"]
     assert names(run("none", "--log-format", "json").stderr) == ["refusal"]
+
+
+def test_who_reads_the_result_may_have_gone(dataset: Path, tmp_path: Path) -> None:
+    """What ends a command early is not the end of its events, nor of its line of metrics."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "wmo_distill", "build", TRIALS, "-o", out, "--json"]
+    with subprocess.Popen(
+        [*map(str, command), "--log-format", "json"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        found = events(process.stderr.read())
+    assert [event["event"] for event in found] == ["begin", "end"]
+    assert process.returncode == found[-1]["fields"]["exit_code"] == 1
+    (line,) = (out / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["state"] == "failed"
+
+
+@pytest.mark.skipif(find_spec("aiohttp") is None, reason="without the extra `view`")
+def test_a_server_is_logged_too(dataset: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "wmo_distill", "view", str(dataset), "--log-format", "json"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        process.terminate()
+        found = events(process.stderr.read())
+    assert [event["event"] for event in found if event["event"] != "message"] == [
+        "begin", "stopped", "end",
+    ]  # fmt: skip
 
 
 def test_a_format_that_there_is_not(run: Run, dataset: Path) -> None:

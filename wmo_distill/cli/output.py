@@ -50,12 +50,17 @@ def end(code: int, why: str) -> NoReturn:
     raise typer.Exit(code)
 
 
-class Json(Options):
-    """Of a command that prints one result."""
+class Logged(Options):
+    """Of every command."""
 
     log_format: LogFormat | None = option(
         None, "Write every line on stderr as an event, progress included."
     )
+
+
+class Json(Logged):
+    """Of a command that prints one result."""
+
     as_json: bool = option(False, "Print the result as JSON.", flag="--json")
 
     def put(self, result: "BaseModel", render: Callable[[], str]) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from wmo_distill.cli.flags import Dataset
+from wmo_distill.cli.output import Logged, put, say
 from wmo_distill.operation import Options, option
 
 
@@ -27,7 +28,7 @@ class ViewOptions(Options):
     open: bool = option(True, "Do not open a browser.")
 
 
-def view(out: Dataset, options: ViewOptions) -> None:
+def view(out: Dataset, options: ViewOptions, printing: Logged) -> None:
     """Serve a dataset to a browser on this machine until Ctrl-C: list, tokens, files, numbers."""
     import os
     import threading
@@ -35,7 +36,6 @@ def view(out: Dataset, options: ViewOptions) -> None:
     # It gives memory back to the system, which pyarrow's own does not; read when that is loaded.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-    from wmo_distill.cli.output import put, say
     from wmo_distill.errors import extra_missing, stop_says
     from wmo_distill.view.answers import Answers
 
