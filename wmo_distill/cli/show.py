@@ -1,6 +1,7 @@
 """`wmo-distill show`: one episode, as a summary or token by token."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,9 @@ class ShowOptions(Options):
         False, "Show text also where the tokenizer seems to be another one."
     )
     html: Path | None = option(None, "Write the episode's tokens as a page.", "FILE")
+    show_secrets: bool = option(
+        False, "Show the text of what --on-secret of build found, too.", flag="--show-secrets"
+    )
 
 
 def show(out: Dataset, episode: Episode = None, *, options: ShowOptions, printing: Json) -> None:
@@ -77,7 +81,12 @@ def _decoder(options: ShowOptions) -> "Decoder | None":
 def _checked(
     out: Path, records: "list[TrialRecord]", decoder: "Decoder | None", options: ShowOptions
 ) -> "Checked":
-    """Each record with the decoder, or with why that cannot be the one of its ids."""
+    """Each record with the decoder, or with why that cannot be the one of its ids.
+
+    The text of the secrets that it names is not shown.
+    """
+    if options.show_secrets:
+        records = [replace(record, secrets=()) for record in records]
     if decoder is None or options.trust_tokenizer:
         yield from ((record, decoder, None) for record in records)
         return

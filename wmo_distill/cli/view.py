@@ -19,6 +19,9 @@ class ViewOptions(Options):
     trust_tokenizer: bool = option(
         False, "Show text also where the tokenizer seems to be another one."
     )
+    show_secrets: bool = option(
+        False, "Show the text of what --on-secret of build found, too.", flag="--show-secrets"
+    )
     port: int = option(
         0, "Port of 127.0.0.1 to listen on; 0: any that is free.", "N", ge=0, le=65535
     )
@@ -44,7 +47,13 @@ def view(out: Dataset, options: ViewOptions, printing: Logged) -> None:
         from wmo_distill.decoding import load
 
         decoder = load(options.tokenizer)
-    answers = Answers(out, options.datums, decoder, trusted=options.trust_tokenizer)
+    answers = Answers(
+        out,
+        options.datums,
+        decoder,
+        trusted=options.trust_tokenizer,
+        show_secrets=options.show_secrets,
+    )
     threading.Thread(target=answers.begin, daemon=True).start()
     try:
         from wmo_distill.view.server import Serving, fragment, serve

@@ -20,6 +20,8 @@ class Kind(StrEnum):
     """Bytes that make no character; the text has U+FFFD in their place."""
     UNKNOWN = "unknown"
     """An id that is none of the tokenizer's; without text."""
+    SECRET = "secret"
+    """An id of a secret, whose rule is shown in place of its text."""
 
 
 class Piece(NamedTuple):

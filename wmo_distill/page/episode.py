@@ -63,14 +63,15 @@ def _section(call: Call, record: TrialRecord, number: int) -> Iterator[str]:
 def _token(piece: Shown) -> str:
     """Its text, with what is known of it where a mouse rests; plain text fed in is left as it is.
 
-    The element says what it is: `b` special or no text, `u` several ids of one character, `i`.
+    The element says what it is: `b` special, secret or no text, `u` several ids of one character,
+    else `i`.
     """
     if piece.text is None:
         text = f"{piece.ids[0]} " if len(piece.ids) == 1 else f"{piece.ids} "
     else:
         text = escape(visible(piece.text, "\n\t")).replace("\n", "⏎\n")
-    special = piece.kind is Kind.SPECIAL or piece.kind is Kind.BYTES
-    element = "b" if special else "u" if len(piece.ids) > 1 else "i"
+    plain = piece.kind in (Kind.TEXT, Kind.UNKNOWN)
+    element = "i" if plain and len(piece.ids) == 1 else "u" if plain else "b"
     if element == "i" and piece.logprob is None:
         return text
     hint = "ids " + " ".join(map(str, piece.ids)) if len(piece.ids) > 1 else f"id {piece.ids[0]}"

@@ -1,7 +1,7 @@
 """An episode call by call: what was fed in new, what was sampled, and what is known of each."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB, Ids, Logprobs
 from wmo_distill.datums.breaks import break_cause
 from wmo_distill.decoding import Decoder, Kind
+from wmo_distill.decoding.secrets import covered, marks_of
 from wmo_distill.records import TrialRecord
 from wmo_distill.report.tables import words
 from wmo_distill.segment import Segment
@@ -49,6 +50,8 @@ class Call:
     cause: str | None
     """Why its prompt does not extend the call before."""
     decoder: Decoder | None
+    marks: Mapping[int, str]
+    """What is shown in place of its new tokens that are of a secret."""
 
     @property
     def name(self) -> str:
@@ -86,14 +89,33 @@ class Call:
 
     def fed(self) -> Iterator[Shown]:
         """What its prompt adds to what came before."""
-        return _shown(self.decoder, self.chat.suffix(self.at), None)
+        return self._shown(self.chat.suffix(self.at), None, 0)
 
     def sampled(self) -> Iterator[Shown]:
-        return _shown(self.decoder, self.chat.sampled(self.at), self.chat.sampled_logprobs[self.at])
+        chat, at = self.chat, self.at
+        return self._shown(chat.sampled(at), chat.sampled_logprobs[at], chat.suffix(at).size)
+
+    def _shown(self, ids: Ids, logprobs: Logprobs | None, offset: int) -> Iterator[Shown]:
+        """Its new tokens from number `offset` on."""
+        tokens: list[int] = ids.tolist()
+        known = [None] * len(tokens) if logprobs is None else _known(logprobs)
+        if self.decoder is None:
+            for at, (token, logprob) in enumerate(zip(tokens, known, strict=True)):
+                yield Shown(at, [token], None, Kind.UNKNOWN, logprob)
+            return
+        pieces = covered(self.decoder.stream(tokens), self.marks, offset)
+        for start, stop, text, kind in pieces:
+            decodes = kind is not Kind.BYTES and kind is not Kind.UNKNOWN
+            logprob = known[start] if stop == start + 1 else _sum(known[start:stop])
+            yield Shown(start, tokens[start:stop], text if decodes else None, kind, logprob)
 
 
 def calls_of(record: TrialRecord, decoder: Decoder | None) -> Iterator[Call]:
-    """The calls in the order of the row; without a decoder their ids are shown."""
+    """The calls in the order of the row; without a decoder their ids are shown.
+
+    The text of `record.secrets` is not shown.
+    """
+    marks = {number: marks_of(chat, record.secrets) for number, chat in record.chats.items()}
     extends = {number: chat.extends for number, chat in record.chats.items()}
     for chat, at in calls(record):
         cause = None
@@ -103,26 +125,13 @@ def calls_of(record: TrialRecord, decoder: Decoder | None) -> Iterator[Call]:
             decode = None if decoder is None else decoder.text
             cause = break_cause(chat, at, summarized=summarized, decode=decode).value
         kind = record.segments[chat.number].kind if record.segments else ""
-        yield Call(chat, at, str(kind), cause, decoder)
+        yield Call(chat, at, str(kind), cause, decoder, marks[chat.number].get(at, {}))
 
 
 def all_ids(record: TrialRecord) -> Ids:
     """Each id of the record once: what calls were fed in new, and what they sampled."""
     lists = [ids for chat, at in calls(record) for ids in (chat.suffix(at), chat.sampled(at))]
     return np.concatenate([np.zeros(0, np.int32), *lists])
-
-
-def _shown(decoder: Decoder | None, ids: Ids, logprobs: Logprobs | None) -> Iterator[Shown]:
-    tokens: list[int] = ids.tolist()
-    known = [None] * len(tokens) if logprobs is None else _known(logprobs)
-    if decoder is None:
-        for at, (token, logprob) in enumerate(zip(tokens, known, strict=True)):
-            yield Shown(at, [token], None, Kind.UNKNOWN, logprob)
-        return
-    for start, stop, text, kind in decoder.stream(tokens):
-        decodes = kind is not Kind.BYTES and kind is not Kind.UNKNOWN
-        logprob = known[start] if stop == start + 1 else _sum(known[start:stop])
-        yield Shown(start, tokens[start:stop], text if decodes else None, kind, logprob)
 
 
 def _known(logprobs: Logprobs) -> list[float | None]:

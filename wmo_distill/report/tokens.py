@@ -101,10 +101,10 @@ def _ids(gutter: str, pieces: Iterable[Shown], paint: _Paint) -> Iterator[str]:
 def _line(gutter: str, piece: Shown, paint: _Paint) -> str:
     """Place, log-probability, kind where it is not text, text, ids."""
     logprob = "" if piece.logprob is None else f"{piece.logprob:.4f}"
-    text = (
-        "" if piece.text is None else visible(piece.text, "\n").replace(" ", "·").replace("\n", "⏎")
-    )
-    kind = "" if piece.kind is Kind.TEXT or piece.text is None else "special"
+    text = visible(piece.text or "", "\n")
+    if piece.kind is not Kind.SECRET:
+        text = text.replace(" ", "·").replace("\n", "⏎")
+    kind = "" if piece.kind is Kind.TEXT or piece.text is None else piece.kind
     ids = " ".join(map(str, piece.ids))
     head = f"{gutter}{piece.at:>7,}  {logprob:>10}  {ids:<15}  "
     return (head + paint(text, _style(piece, gutter is _SAMPLED)) + f"  {kind}").rstrip()
@@ -121,7 +121,7 @@ def _style(piece: Shown, sampled: bool) -> str:
     codes = [
         _JOINED if len(piece.ids) > 1 else "",
         (_LEVELS[level] if level is not None else _DIM) if sampled else "",
-        _SPECIAL if piece.text is None or piece.kind is Kind.SPECIAL else "",
+        _SPECIAL if piece.text is None or piece.kind is not Kind.TEXT else "",
     ]
     if not sampled and not codes[2]:
         codes.append(_DIM)

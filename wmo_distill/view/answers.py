@@ -4,6 +4,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -61,12 +62,13 @@ class Answers:
         decoder: Decoder | None = None,
         *,
         trusted: bool = False,
+        show_secrets: bool = False,
     ) -> None:
         """UsageError for directories that are neither; `trusted` says that the decoder is right."""
         self._dataset = Dataset(out)
         self._datums = datums
         self._sequences = None if datums is None else Sequences(datums)
-        self._decoder, self._trusted = decoder, trusted
+        self._decoder, self._trusted, self._show_secrets = decoder, trusted, show_secrets
         self._reading, self._counting = Lock(), Lock()
         self._kept: OrderedDict[tuple[str, str], Episode] = OrderedDict()
         self._stats: tuple[object, dict[str, Any]] | None = None
@@ -208,13 +210,14 @@ class Answers:
     def _with_text(self, episode: Episode) -> list[dict[str, Any]]:
         """The least likely tokens, with the text of each where there is one."""
         decoder = None if episode.doubt is not None else self._decoder
-        return [
-            {
-                **one,
-                "text": None if decoder is None else shown(decoder.text_of(one["id"]) or "", 40),
-            }
-            for one in episode.about["unlikely"]
-        ]
+        marks = episode.flat.marks
+
+        def text(at: int, token: int) -> str | None:
+            if decoder is None:
+                return None
+            return shown(marks.get(at) or decoder.text_of(token) or "", 40)
+
+        return [{**one, "text": text(one["at"], one["id"])} for one in episode.about["unlikely"]]
 
     def _is_other(self, opened: Opened) -> bool:
         """Whether DATUMS were made from other rows than those that are served."""
@@ -229,6 +232,8 @@ class Answers:
         record = read_at(place, extra=False)
         chats = chats_of(record)
         flat = flat_of(record, chats)
+        if self._show_secrets:
+            flat = replace(flat, marks={})
         if self._sequences is not None:
             flat = with_sequences(flat, chats, self._sequences.of(place.episode_id))
         why = None

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wmo_distill.arrays import NO_IDS, Ids, common_prefix
 from wmo_distill.datums.datum import BreakCause
 from wmo_distill.datums.merge import merge
+from wmo_distill.decoding.secrets import marks_of, own_tokens
 from wmo_distill.records import TrialRecord
 from wmo_distill.segment import Segment
 
@@ -64,6 +65,8 @@ class Flat:
     versions: tuple[str, ...]
     masked: NDArray[np.bool_]
     """Whether it is of a secret that is not to be trained."""
+    marks: dict[int, str]
+    """What is shown in place of the text of a secret's tokens, by position."""
     of_datums: dict[str, NDArray[Any]] = field(default_factory=dict)
     """What training sequences say, by name: see `sequences.py`."""
     sequences: tuple[dict[str, Any], ...] = ()
@@ -154,7 +157,8 @@ def flat_of(record: TrialRecord, chats: Sequence[Chat]) -> Flat:
         call=np.repeat(np.arange(len(calls), dtype=np.int32), runs.sum(1)),
         version=version,
         versions=versions,
-        masked=_masked(record, calls, line.size),
+        masked=_masked(record, chats, calls, line.size),
+        marks=_marks(record, chats, calls),
     )
 
 
@@ -197,21 +201,34 @@ def _versions(
     return found, tuple(numbers)
 
 
-def _masked(record: TrialRecord, calls: Sequence[Call], size: int) -> NDArray[np.bool_]:
-    """True at the tokens of secrets that are not to be trained.
+def _on_line(chats: Sequence[Chat], calls: Sequence[Call]) -> Iterator[tuple[Chat, Sequence[Call]]]:
+    """Each chat with its own calls."""
+    first = 0
+    for chat in chats:
+        yield chat, calls[first : first + len(chat.calls)]
+        first += len(chat.calls)
 
-    What a call keeps is on the line with the calls before it.
-    """
+
+def _marks(record: TrialRecord, chats: Sequence[Chat], calls: Sequence[Call]) -> dict[int, str]:
+    return {
+        line[at].start + place: mark
+        for chat, line in _on_line(chats, calls)
+        for at, marks in marks_of(chat.calls, record.secrets).items()
+        for place, mark in marks.items()
+    }
+
+
+def _masked(
+    record: TrialRecord, chats: Sequence[Chat], calls: Sequence[Call], size: int
+) -> NDArray[np.bool_]:
+    """True at the tokens of secrets that are not to be trained."""
     masked = np.zeros(size, bool)
-    places = {(call.segment, call.call_index): n for n, call in enumerate(calls)}
-    for one in record.secrets:
-        n, stop = places.get((one.segment, one.call_index)), one.stop
-        while one.masked and n is not None and stop > one.start:
-            call = calls[n]
-            first = call.start - call.kept
-            masked[first + max(one.start, call.kept) : first + max(stop, call.kept)] = True
-            stop = min(stop, call.kept)
-            n = n - 1 if call.at and call.cause is None else None
+    for one, line in _on_line(chats, calls):
+        for secret in record.secrets:
+            if secret.masked and secret.segment == one.calls.number:
+                for at, start, stop in own_tokens(one.calls, secret, one.causes):
+                    first = line[at].start - line[at].kept
+                    masked[first + start : first + stop] = True
     return masked
 
 

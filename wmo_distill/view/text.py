@@ -1,6 +1,7 @@
 """The text of tokens for a page: one text a character, whichever tokens it is made of."""
 
 from wmo_distill.decoding import Decoder, Kind
+from wmo_distill.decoding.secrets import covered
 from wmo_distill.view.flat import Flat
 from wmo_distill.view.words import shown
 
@@ -19,7 +20,7 @@ def texts(
     found: list[str | None] = [None] * (stop - start)
     kinds = [0] * (stop - start)
     for begin, before, ids in flat.around(start, stop):
-        for piece in decoder.pieces(ids):
+        for piece in covered(decoder.stream(ids), flat.marks, begin - before):
             first = begin - before + piece.start
             for at in range(max(first, start), min(begin - before + piece.stop, stop)):
                 if at >= begin:

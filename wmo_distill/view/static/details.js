@@ -33,6 +33,7 @@ export function details(token, about) {
 
 function textOf(token, about) {
   if (!about.has_text) return "–";
+  if (token.kind === 4) return "of a secret: its text is shown with --show-secrets";
   if (token.kind === 3) return "none: the tokenizer has no such id";
   if (token.text === null) return "completes the character before";
   return h("code", { class: "said" }, token.text.replaceAll("\n", "↵\n"),

@@ -126,7 +126,7 @@ export class Stream {
     const known = this.about.has_text && token.kind !== 3;
     if (this.ids || !known) span.textContent = this.ids ? token.id : `[${token.id}]`;
     else span.textContent = joined ? "·" : token.text.replaceAll("\n", "↵\n") || "∅";
-    const kind = this.ids ? "id" : joined ? "joined" : ["text", "special", "bytes", "id"][known ? token.kind : 3];
+    const kind = this.ids ? "id" : joined ? "joined" : ["text", "special", "bytes", "id", "secret"][known ? token.kind : 3];
     span.className = `t ${kind} ${this.classOf(token)}`;
     return span;
   }
