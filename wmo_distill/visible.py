@@ -11,5 +11,35 @@ def visible(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else _escape(c) for c in text)
 
 
+def visible_start(text: str, most: int) -> str:
+    """At most so many characters of it, in their lines; an ellipsis says that it goes on."""
+    return visible(text[:most], "\n\t") + "…" * (len(text) > most)
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """At most so many characters, of the start and the end of a text.
+
+    Escapes count as what they are written as, and none is cut.
+    """
+    start = [visible(c) for c in text[: most + 1]]
+    if len(text) <= most and sum(map(len, start)) <= most:
+        return "".join(start)
+    tail = most * 3 // 5
+    end = [visible(c) for c in reversed(text[max(0, len(text) - most) :])]
+    head, last = _first(start, most - tail - 1), _first(end, tail)
+    return "".join([*head, "…", *reversed(last)])
+
+
+def _first(parts: list[str], most: int) -> list[str]:
+    """As many of them as have together no more characters."""
+    kept = []
+    for part in parts:
+        most -= len(part)
+        if most < 0:
+            break
+        kept.append(part)
+    return kept
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()

@@ -10,7 +10,7 @@ from tests.page.conftest import Report
 from tests.page.hostile import NAMES, hostile_dataset
 from tests.page.reading import Element, tree
 from wmo_distill import build_datum_shards
-from wmo_distill.page.text import shortened
+from wmo_distill.visible import shortened
 
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "a", "header", "h1", "h2", "h3", "p", "nav",

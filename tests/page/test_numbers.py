@@ -3,7 +3,7 @@
 import pytest
 
 from wmo_distill.page.numbers import Numbers, value_at, written
-from wmo_distill.page.text import shortened
+from wmo_distill.visible import shortened
 
 DATA = {"a": {"b": [{"n": 3}, {"n": None}]}, "words": {"x": 2, "y": 5}, "length": 9}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from wmo_distill.page.numbers import Numbers, Path
-from wmo_distill.page.text import shortened
+from wmo_distill.visible import shortened
 
 Cell = Markup | str
 Sides = Sequence[Numbers]

@@ -11,7 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from wmo_distill.page.text import shortened
+from wmo_distill.visible import shortened
 
 WIDTH = 360
 ROW = 20

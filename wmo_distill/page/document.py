@@ -1,12 +1,12 @@
 """The page around the sections: one file that needs nothing else."""
 
 from collections.abc import Sequence
-from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from wmo_distill.page.blocks import Section
+from wmo_distill.page.styles import style
 
 
 def document(title: str, summary: Markup, sections: Sequence[Section], note: Markup) -> str:
@@ -18,8 +18,7 @@ def document(title: str, summary: Markup, sections: Sequence[Section], note: Mar
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = Markup((files("wmo_distill.page") / "style.css").read_text())
     page = environment.get_template("page.html")
     return page.render(
-        title=title, summary=summary, sections=sections, note=note, style=style
+        title=title, summary=summary, sections=sections, note=note, style=Markup(style("report"))
     ).lstrip()

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from html import escape
-from importlib.resources import files
 
 from wmo_distill.decoding import Decoder, Kind
+from wmo_distill.page.styles import style
 from wmo_distill.records import TrialRecord
 from wmo_distill.report.episode import LEVELS, Call, Shown, calls_of
 from wmo_distill.report.record import facts
@@ -25,8 +25,7 @@ def episode_page(
 ) -> Iterator[str]:
     """The parts of the page: each record, its decoder, and why a tokenizer was not used."""
     yield _HEAD
-    style = (files("wmo_distill.page") / "episode.css").read_text("utf-8")
-    yield f"<style>\n{style}</style>\n"
+    yield f"<style>\n{style('episode')}</style>\n"
     for number, (record, decoder, doubted) in enumerate(episodes):
         title = _safe(record.trial_name)
         if number == 0:

@@ -12,11 +12,11 @@ from wmo_distill.page.compared import differences, paired_tasks
 from wmo_distill.page.document import document
 from wmo_distill.page.numbers import Numbers
 from wmo_distill.page.provenance import provenance
-from wmo_distill.page.text import shortened
 from wmo_distill.shards.manifest import DATASET
 from wmo_distill.stats.compare import Comparison, compare, stats_of
 from wmo_distill.stats.datums import DatumStats
 from wmo_distill.stats.rollout import RolloutStats
+from wmo_distill.visible import shortened
 
 
 def report_page(

@@ -6,7 +6,7 @@ from typing import Any
 from markupsafe import Markup, escape
 from pydantic import BaseModel
 
-from wmo_distill.page.text import shortened
+from wmo_distill.visible import shortened
 
 Path = str
 """Such as `tasks.3.records`; `.length` counts a list or an object, `.sum` adds up its numbers."""

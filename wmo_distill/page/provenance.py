@@ -9,7 +9,7 @@ from markupsafe import Markup
 from wmo_distill.credentials import CUT, json_without_credentials
 from wmo_distill.outputs.manifest import AnyManifest
 from wmo_distill.page.blocks import Section, Table, word
-from wmo_distill.page.text import shortened
+from wmo_distill.visible import shortened
 
 _LONGEST = 400
 _FACTS = (

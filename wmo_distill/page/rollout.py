@@ -17,7 +17,7 @@ from wmo_distill.page.outcomes import (
     tasks,
 )  # fmt: skip
 from wmo_distill.page.spreads import breaks, context, distribution, distributions
-from wmo_distill.page.text import shortened
+from wmo_distill.visible import shortened
 
 _SPREADS = {
     "sampled_tokens": ("Sampled tokens", "episodes"),

@@ -29,8 +29,7 @@ from wmo_distill.view.flat import Flat, chats_of, first_difference, flat_of
 from wmo_distill.view.index import GRADES, SORTED
 from wmo_distill.view.opened import Dataset, NothingCommitted, Opened
 from wmo_distill.view.sequences import Sequences, with_sequences
-from wmo_distill.view.words import shown
-from wmo_distill.visible import visible
+from wmo_distill.visible import visible, visible_start
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 MOST_TOKENS = 5_000
@@ -215,7 +214,7 @@ class Answers:
         def text(at: int, token: int) -> str | None:
             if decoder is None:
                 return None
-            return shown(marks.get(at) or decoder.text_of(token) or "", 40)
+            return visible_start(marks.get(at) or decoder.text_of(token) or "", 40)
 
         return [{**one, "text": text(one["at"], one["id"])} for one in episode.about["unlikely"]]
 
@@ -266,7 +265,7 @@ def _stats(of: tuple[Path, str | None]) -> dict[str, Any]:
 
 def _name(path: Path) -> str:
     """What a person calls a directory."""
-    return shown(path_text(path.absolute().name), 100)
+    return visible_start(path_text(path.absolute().name), 100)
 
 
 def _found(place: Place | None, episode_id: str) -> Place:

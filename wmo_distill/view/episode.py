@@ -12,7 +12,7 @@ from wmo_distill.records import TrialRecord
 from wmo_distill.shards.encode import row_json
 from wmo_distill.view.flat import Flat
 from wmo_distill.view.text import texts
-from wmo_distill.view.words import shown
+from wmo_distill.visible import visible_start
 
 _UNLIKELY = 100
 _TEXT = 4_000
@@ -35,7 +35,7 @@ def about(record: TrialRecord, flat: Flat) -> dict[str, Any]:
             for code in dict.fromkeys(row["issues"])
         ],
         "calls": [asdict(call) for call in flat.calls],
-        "versions": [shown(version, 200) for version in flat.versions],
+        "versions": [visible_start(version, 200) for version in flat.versions],
         "unlikely": _unlikely(flat),
         "sequences": flat.sequences,
         "colours": _colours(flat),
@@ -99,9 +99,9 @@ def _reach(values: Any) -> float:
 
 def _readable(value: Any) -> Any:
     if isinstance(value, str):
-        return shown(value, _TEXT)
+        return visible_start(value, _TEXT)
     if isinstance(value, dict):
-        return {shown(k, 200): _readable(v) for k, v in value.items()}
+        return {visible_start(k, 200): _readable(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_readable(v) for v in value[:200]]
     return value

@@ -12,7 +12,7 @@ from wmo_distill.shards.find import Place
 from wmo_distill.shards.regrades import ATTEMPT, regrades_of
 from wmo_distill.shards.schema import SCHEMA
 from wmo_distill.view.apart import apart
-from wmo_distill.view.words import shown
+from wmo_distill.visible import visible_start
 
 MOST_ROWS = 500
 """Rows of one page."""
@@ -207,7 +207,7 @@ def _cell(name: str, value: Any) -> Any:
     if name == "episode_id":  # the key, as it is
         return value
     if isinstance(value, str):
-        return shown(value, _CELL)
+        return visible_start(value, _CELL)
     if isinstance(value, list):
-        return [shown(one, _CELL) if isinstance(one, str) else one for one in value[:100]]
+        return [visible_start(one, _CELL) if isinstance(one, str) else one for one in value[:100]]
     return value

@@ -3,7 +3,7 @@
 from wmo_distill.decoding import Decoder, Kind
 from wmo_distill.decoding.secrets import covered
 from wmo_distill.view.flat import Flat
-from wmo_distill.view.words import shown
+from wmo_distill.visible import visible_start
 
 KINDS = tuple(Kind)
 _MOST = 2_000
@@ -25,5 +25,5 @@ def texts(
             for at in range(max(first, start), min(begin - before + piece.stop, stop)):
                 if at >= begin:
                     kinds[at - start] = KINDS.index(piece.kind)
-                    found[at - start] = shown(piece.text, _MOST) if at == first else None
+                    found[at - start] = visible_start(piece.text, _MOST) if at == first else None
     return found, kinds

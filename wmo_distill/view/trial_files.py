@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from wmo_distill.files import Absent, TrialFiles, path_text, text_path
 from wmo_distill.shards.manifest import Manifest
-from wmo_distill.view.words import shown
-from wmo_distill.visible import visible
+from wmo_distill.visible import visible, visible_start
 
 MOST_BYTES = 1 << 16
 """Of a file that one answer holds."""
@@ -82,4 +81,4 @@ def _place(manifest: Manifest, artifact_dir: str) -> tuple[TrialFiles, str]:
 
 def _entry(path: str, state: os.stat_result) -> dict[str, Any]:
     text = path_text(path)
-    return {"path": text, "shown": shown(text, 300), "bytes": state.st_size}
+    return {"path": text, "shown": visible_start(text, 300), "bytes": state.st_size}
