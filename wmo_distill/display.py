@@ -1,7 +1,6 @@
 """Tables for notebooks, safe wherever their text came from."""
 
 from collections.abc import Sequence
-from html import escape
 
 from wmo_distill.visible import visible
 
@@ -28,6 +27,8 @@ def _cells(row: Sequence[Cell], tag: str) -> str:
 
 
 def _cell(cell: Cell) -> str:
+    from html import escape  # a millisecond of every command's start
+
     if cell is None:
         return ""
     if isinstance(cell, int):

@@ -14,7 +14,7 @@ from wmo_distill.page.numbers import Numbers
 from wmo_distill.page.provenance import provenance
 from wmo_distill.shards.manifest import DATASET
 from wmo_distill.stats.compare import Comparison, compare, stats_of
-from wmo_distill.stats.datums import DatumStats
+from wmo_distill.stats.datums import SequenceStats
 from wmo_distill.stats.rollout import RolloutStats
 from wmo_distill.visible import shortened
 
@@ -36,10 +36,10 @@ def report_page(
     return page_of_both(names, compare(stats, second), manifests)
 
 
-def page_of(name: str, stats: RolloutStats | DatumStats, manifest: AnyManifest) -> str:
+def page_of(name: str, stats: RolloutStats | SequenceStats, manifest: AnyManifest) -> str:
     """The page of one."""
     side = Numbers(stats)
-    of = sequences if isinstance(stats, DatumStats) else rollout
+    of = sequences if isinstance(stats, SequenceStats) else rollout
     sections = [*of.sections([side]), provenance([("", manifest)])]
     return document(f"Report of {name}", of.summary(side), sections, _note())
 

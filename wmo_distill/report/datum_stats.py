@@ -5,7 +5,7 @@ from wmo_distill.report.datums import FIXES
 from wmo_distill.report.numbers import MOST, cut, distributions, named, number, rate_cells, solved
 from wmo_distill.report.tables import Row, page, section
 from wmo_distill.stats.compare import Comparison, Difference
-from wmo_distill.stats.datums import DatumStats
+from wmo_distill.stats.datums import SequenceStats
 from wmo_distill.stats.rollout import RolloutStats
 
 _NAMES = {
@@ -22,7 +22,7 @@ _NAMES = {
 }
 
 
-def render_datum_stats(stats: DatumStats, *, most: int = MOST) -> str:
+def render_datum_stats(stats: SequenceStats, *, most: int = MOST) -> str:
     """A sentence, and tables, one below the other; at most `most` tasks are listed."""
     spread = {**stats.distributions}
     if stats.staleness is not None:
@@ -111,7 +111,7 @@ def render_comparison(both: Comparison, *, most: int = MOST) -> str:
     )
 
 
-def _size(one: RolloutStats | DatumStats) -> str:
+def _size(one: RolloutStats | SequenceStats) -> str:
     if isinstance(one, RolloutStats):
         return f"{one.records:,} episodes"
     return f"{one.sequences:,} sequences"

@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict
 from wmo_distill.datums.manifest import KIND
 from wmo_distill.errors import UsageError
 from wmo_distill.outputs.manifest import kind_of
-from wmo_distill.stats.datums import DatumStats, DatumTask, datum_stats
+from wmo_distill.stats.datums import DatumTask, SequenceStats, datum_stats
 from wmo_distill.stats.groups import TaskStats
 from wmo_distill.stats.rates import Rate, newcombe
 from wmo_distill.stats.rollout import RolloutStats, dataset_stats
 
-_S = TypeVar("_S", RolloutStats, DatumStats)
+_S = TypeVar("_S", RolloutStats, SequenceStats)
 
 # The 97.5 % quantile of Student's t for 1, 2, ... degrees of freedom.
 _T975 = (
@@ -77,8 +77,8 @@ class Comparison(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     kind: Literal["records", "datums"]
-    a: RolloutStats | DatumStats
-    b: RolloutStats | DatumStats
+    a: RolloutStats | SequenceStats
+    b: RolloutStats | SequenceStats
     differences: tuple[Difference, ...]
     paired: Paired
     tasks: tuple[TaskDifference, ...]
@@ -93,7 +93,7 @@ def stats_of(
     max_tokens: int | None = None,
     by: tuple[str, ...] = (),
     where: str | None = None,
-) -> RolloutStats | DatumStats:
+) -> RolloutStats | SequenceStats:
     """Of a dataset or of training sequences, whichever is at `path`."""
     if kind_of(path) != KIND:
         return dataset_stats(path, max_tokens=max_tokens, by=by, where=where)
@@ -106,7 +106,7 @@ def stats_of(
     return datum_stats(path, where=where)
 
 
-def compare(a: RolloutStats | DatumStats, b: RolloutStats | DatumStats) -> Comparison:
+def compare(a: RolloutStats | SequenceStats, b: RolloutStats | SequenceStats) -> Comparison:
     """Both and their differences; UsageError for a dataset next to training sequences."""
     if type(a) is not type(b):
         raise UsageError(
@@ -138,7 +138,7 @@ def _differences(a: _S, b: _S) -> Iterator[Difference]:
         yield _difference(key, spread.p50, b.distributions[name].p50)
 
 
-def _rates(stats: RolloutStats | DatumStats) -> Iterator[tuple[str, Rate]]:
+def _rates(stats: RolloutStats | SequenceStats) -> Iterator[tuple[str, Rate]]:
     for name in type(stats).model_fields:
         if isinstance(one := getattr(stats, name), Rate):
             yield f"{name}.value", one

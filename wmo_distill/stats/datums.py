@@ -57,7 +57,7 @@ class GroupSummary(BaseModel):
     """Groups whose measured rewards are all equal, of those with at least two."""
 
 
-class DatumStats(BaseModel):
+class SequenceStats(BaseModel):
     """What `stats` prints of training sequences."""
 
     model_config = ConfigDict(frozen=True)
@@ -95,7 +95,7 @@ class DatumStats(BaseModel):
     tasks: tuple[DatumTask, ...]
 
 
-def datum_stats(datums: Path | str, *, where: str | None = None) -> DatumStats:
+def datum_stats(datums: Path | str, *, where: str | None = None) -> SequenceStats:
     """Statistics of the sequences in `datums`; one row group is in memory.
 
     UsageError where there are none, or for what is no condition.
@@ -146,7 +146,7 @@ class _Tally:
         reasons = batch.column("finish_reasons")
         self._cut.update(map(cut_at_cap, reasons.values.to_pylist()))
 
-    def stats(self, manifest: DatumManifest, where: str | None, left_out: int) -> DatumStats:
+    def stats(self, manifest: DatumManifest, where: str | None, left_out: int) -> SequenceStats:
         rows = pl.concat(self._rows)
         summary = manifest.summary
         episodes = rows.unique("episode_id", maintain_order=True)
@@ -173,7 +173,7 @@ class _Tally:
             "advantages": self._advantages.distribution(),
             "ratio": self._ratios.distribution(),
         }
-        return DatumStats(
+        return SequenceStats(
             source=manifest.source,
             purpose=manifest.options.purpose.value,
             where=where,

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from wmo_distill.stats.compare import Comparison
-from wmo_distill.stats.datums import DatumStats
+from wmo_distill.stats.datums import SequenceStats
 from wmo_distill.stats.rollout import RolloutStats
 from wmo_distill.visible import visible
 
@@ -32,7 +32,7 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Scalar]]:
         yield from flat(one, f"{path}.{key}" if path else str(key))
 
 
-def table_of(stats: RolloutStats | DatumStats | Comparison) -> tuple[Sequence[str], list[Any]]:
+def table_of(stats: RolloutStats | SequenceStats | Comparison) -> tuple[Sequence[str], list[Any]]:
     """(head, rows): the slices of `--by`, the differences of two datasets, else key and value."""
     if isinstance(stats, Comparison):
         rows = [one.model_dump() for one in stats.differences]

@@ -1,6 +1,6 @@
-"""The pictures of the web application in docs/pictures, made from the trials in fixtures/.
+"""The pictures in docs/pictures, made from the trials in fixtures/.
 
-python -m tests.browser.view_pictures [FOLDER]
+python -m tests.browser.pictures [FOLDER]
 """
 
 import sys
@@ -12,26 +12,32 @@ from playwright.sync_api import Browser
 
 from tests.browser.chromium import launched
 from tests.view import data
+from wmo_distill.page.write import write_report
 
 MOST_BYTES = 100_000
-PLACE = data.ROOT / "docs" / "pictures"
+ROOT = data.ROOT
+PLACE = ROOT / "docs" / "pictures"
 TRIAL = "csv-totals__mEySMRg"
 
 
-def pictures(browser: Browser, address: str) -> dict[str, bytes]:
+def of_report(browser: Browser, out: Path, report: Path) -> bytes:
+    """The first charts of the distributions, as PNG."""
+    write_report(out, report)
+    page = browser.new_page(viewport={"width": 1200, "height": 368})
+    page.goto(f"{report.as_uri()}#distributions")
+    return page.screenshot()
+
+
+def of_view(browser: Browser, address: str) -> dict[str, bytes]:
     """By name the bytes of each PNG."""
     found = {}
-    for name, (width, height), scheme, state in (
-        ("view-episodes", (1100, 500), "light", "/?sort=output_tokens&down=1"),
-        ("view-tokens", (1040, 600), "light", "/episode?{a}&token=800"),
-        ("view-tokens-dark", (1040, 560), "dark", "/episode?{a}&token=815&colour=teacher"),
-        ("view-compare", (1100, 540), "light", "/compare?{b}"),
-        ("view-phone", (390, 780), "dark", "/episode?{a}&token=793"),
+    for name, (width, height), state in (
+        ("view-episodes", (1100, 500), "/?sort=output_tokens&down=1"),
+        ("view-tokens", (1040, 600), "/episode?{a}&token=800"),
+        ("view-compare", (1100, 540), "/compare?{b}"),
     ):
         context = browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if scheme == "dark" else "light",
-            reduced_motion="reduce",
+            viewport={"width": width, "height": height}, reduced_motion="reduce"
         )
         page = context.new_page()
         page.goto(address)
@@ -46,7 +52,7 @@ def pictures(browser: Browser, address: str) -> dict[str, bytes]:
             page.locator(".stream .t").first.wait_for()
             page.locator("#first-sampled").click()
             page.locator(".t.differs").nth(1).wait_for()
-        elif "tokens" in name or "phone" in name:
+        elif name == "view-tokens":
             page.locator(".t:focus").wait_for()
         page.wait_for_timeout(400)
         found[name] = page.screenshot()
@@ -70,8 +76,10 @@ def main() -> None:
             sys.exit("expected a Chromium, found none; install Debian's `chromium`, or Chrome")
         out, datums = data.real(Path(folder))
         with data.serving(out, "--datums", datums, "--tokenizer", data.TOKENIZER) as address:
-            for name, picture in pictures(browser, address).items():
-                (place / f"{name}.png").write_bytes(picture)
+            found = of_view(browser, address)
+        found["report"] = of_report(browser, out, Path(folder) / "report.html")
+    for name, picture in found.items():
+        (place / f"{name}.png").write_bytes(picture)
 
 
 if __name__ == "__main__":
