@@ -14,8 +14,9 @@ PATIENCE = 60_000
 """Milliseconds; a machine may be busy."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> "Iterator[playwright.Browser]":
+    """Closed after these tests: while it is open, playwright's event loop runs in this thread."""
     with launched() as browser:
         if browser is None:
             pytest.skip("no Chromium is found: install Debian's `chromium`, or Chrome")
@@ -71,7 +72,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return data.real(tmp_path_factory.mktemp("real"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def address(real: tuple[Path, Path], browser: "playwright.Browser") -> Iterator[str]:
     """Where the real trials are served."""
     out, datums = real

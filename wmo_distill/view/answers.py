@@ -2,15 +2,15 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
 import polars as pl
+import pyarrow as pa
 
 from wmo_distill.datums.manifest import read_datum_manifest
 from wmo_distill.decoding import Decoder, doubt
@@ -20,7 +20,7 @@ from wmo_distill.files import path_text, text_path
 from wmo_distill.shards.find import Place, read_at
 from wmo_distill.shards.scan import scan
 from wmo_distill.shards.schema import SCHEMA
-from wmo_distill.shards.selection import condition, refused
+from wmo_distill.shards.selection import chosen
 from wmo_distill.stats.compare import stats_of
 from wmo_distill.view import trial_files
 from wmo_distill.view.apart import apart
@@ -280,18 +280,18 @@ def _chosen(opened: Opened, out: Path, where: str) -> pl.Expr | None:
     """Whether an SQL expression over the columns of the rows is true, for the rows of the index."""
     if not where.strip():
         return None
-    wanted = condition(where, _columns())
-    if set(wanted.meta.root_names()) <= set(opened.index.frame.columns):
-        return wanted
-    with refused(where, _columns()):
-        ids = scan(out).filter(wanted).select("episode_id").collect()["episode_id"]
-    return pl.col("episode_id").is_in(ids.implode())
+    light, ids = opened.index.frame, []
 
+    def read(columns: Sequence[str]) -> list[pa.RecordBatch]:
+        at_hand = set(columns) <= set(light.columns)
+        rows = light.lazy() if at_hand else scan(out)
+        found = rows.select(list({"episode_id", *columns})).collect()
+        ids.append(found["episode_id"])
+        batches: list[pa.RecordBatch] = found.to_arrow().to_batches()
+        return batches
 
-@cache
-def _columns() -> pl.Schema:
-    """Those of the rows, as polars has them."""
-    return pl.DataFrame(pl.from_arrow(SCHEMA.empty_table())).schema
+    mask = chosen(where, SCHEMA, read)
+    return pl.col("episode_id").is_in(ids[0].filter(pl.Series(mask)).implode())
 
 
 def _number(asked: Mapping[str, str], name: str, default: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from wmo_distill.issues import Issue
 from wmo_distill.outputs.stored import Stored
 from wmo_distill.shards.find import Place
 from wmo_distill.shards.regrades import ATTEMPT, regrades_of
@@ -181,7 +182,7 @@ def _empty() -> pl.DataFrame:
 _MEASURED = (
     pl.col("reward").is_finite()
     & pl.col("reward_valid")
-    & (~pl.col("infra_failed") | pl.col("issues").list.contains("reward_from_file"))
+    & (~pl.col("infra_failed") | pl.col("issues").list.contains(Issue.REWARD_FROM_FILE))
 ).fill_null(False).alias("measured")  # fmt: skip
 _N_ISSUES = pl.col("issues").list.len().alias("n_issues")
 
