@@ -50,6 +50,11 @@ def test_each_kind_of_name_is_looked_through() -> None:
     "path",
     [
         *sorted(ROOT.glob("wmo_distill/**/*.py")),
+        *(
+            path
+            for ext in ("js", "css", "html")
+            for path in sorted(ROOT.glob(f"wmo_distill/**/*.{ext}"))
+        ),
         *sorted(ROOT.glob("docs/*.md")),
         *sorted(ROOT.glob("tests/project/help/*.txt")),
         *sorted(ROOT.glob("*.md")),
