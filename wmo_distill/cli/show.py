@@ -27,25 +27,37 @@ Episode = Annotated[
 ]
 
 
-class ShowOptions(Options):
-    row: int | None = option(None, "Number of a row, from 0, in place of a name.", "N", ge=0)
-    tokens: bool = option(False, "Print the tokens: as text with --tokenizer, else their ids.")
-    each: bool = option(
-        False, "Print each token on a line: place, log-probability, ids, text.", flag="--each"
-    )
+class TextOptions(Options):
+    """How tokens become text, here and in `view`."""
+
     tokenizer: str | None = option(
         None,
-        "A tokenizer.json, a folder with one, a tiktoken file or encoding on this machine; "
-        "implies --tokens.",
+        "Show text: a tokenizer.json, a folder with one, a tiktoken file or encoding on this "
+        "machine.",
         "FILE",
     )
     trust_tokenizer: bool = option(
         False, "Show text also where the tokenizer seems to be another one."
     )
-    html: Path | None = option(None, "Write the episode's tokens as a page.", "FILE")
     show_secrets: bool = option(
         False, "Show the text of what --on-secret of build found, too.", flag="--show-secrets"
     )
+
+    def decoder(self) -> "Decoder | None":
+        if self.tokenizer is None:
+            return None
+        from wmo_distill.decoding import load
+
+        return load(self.tokenizer)
+
+
+class ShowOptions(TextOptions):
+    row: int | None = option(None, "Number of a row, from 0, in place of a name.", "N", ge=0)
+    tokens: bool = option(False, "Print the tokens: as text with --tokenizer, else their ids.")
+    each: bool = option(
+        False, "Print each token on a line: place, log-probability, ids, text.", flag="--each"
+    )
+    html: Path | None = option(None, "Write the episode's tokens as a page.", "FILE")
 
 
 def show(out: Dataset, episode: Episode = None, *, options: ShowOptions, printing: Json) -> None:
@@ -57,7 +69,7 @@ def show(out: Dataset, episode: Episode = None, *, options: ShowOptions, printin
 
     if episode is not None and options.row is not None:
         raise UsageError("show: expected EPISODE or --row, found both; give one of them")
-    decoder = _decoder(options)
+    decoder = options.decoder()
     places = [at_row(out, options.row or 0)] if episode is None else trial_of(out, episode)
     records = [read_at(place) for place in places]
     if printing.as_json:
@@ -68,14 +80,6 @@ def show(out: Dataset, episode: Episode = None, *, options: ShowOptions, printin
         _put_tokens(_checked(out, records, decoder, options), each=options.each)
     else:
         put("\n".join(render_record(record) for record in records))
-
-
-def _decoder(options: ShowOptions) -> "Decoder | None":
-    if options.tokenizer is None:
-        return None
-    from wmo_distill.decoding import load
-
-    return load(options.tokenizer)
 
 
 def _checked(

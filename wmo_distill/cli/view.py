@@ -4,23 +4,13 @@ from pathlib import Path
 
 from wmo_distill.cli.flags import Dataset
 from wmo_distill.cli.output import Logged, put, say
-from wmo_distill.operation import Options, option
+from wmo_distill.cli.show import TextOptions
+from wmo_distill.operation import option
 
 
-class ViewOptions(Options):
+class ViewOptions(TextOptions):
     datums: Path | None = option(
         None, "Training sequences of this dataset: masks, advantages, other models.", "DATUMS"
-    )
-    tokenizer: str | None = option(
-        None,
-        "A tokenizer.json, a folder with one, a tiktoken file or encoding on this machine.",
-        "FILE",
-    )
-    trust_tokenizer: bool = option(
-        False, "Show text also where the tokenizer seems to be another one."
-    )
-    show_secrets: bool = option(
-        False, "Show the text of what --on-secret of build found, too.", flag="--show-secrets"
     )
     port: int = option(
         0, "Port of 127.0.0.1 to listen on; 0: any that is free.", "N", ge=0, le=65535
@@ -42,15 +32,10 @@ def view(out: Dataset, options: ViewOptions, printing: Logged) -> None:
     from wmo_distill.errors import extra_missing, stop_says
     from wmo_distill.view.answers import Answers
 
-    decoder = None
-    if options.tokenizer is not None:
-        from wmo_distill.decoding import load
-
-        decoder = load(options.tokenizer)
     answers = Answers(
         out,
         options.datums,
-        decoder,
+        options.decoder(),
         trusted=options.trust_tokenizer,
         show_secrets=options.show_secrets,
     )
