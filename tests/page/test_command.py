@@ -38,7 +38,9 @@ def test_names_that_a_terminal_must_not_see(before: Path, tmp_path: Path) -> Non
 def test_it_replaces_nothing_but_a_report(before: Path, tmp_path: Path, held: str) -> None:
     out = tmp_path / "page.html"
     out.write_text(held)
-    with pytest.raises(UsageError, match="--out: expected a report or no file, found"):
+    with pytest.raises(
+        UsageError, match="--out: expected a page of this command or no file, found"
+    ):
         write_report(before, out)
     assert out.read_text() == held
     out.write_text("")

@@ -172,4 +172,10 @@ def test_the_page(run: Run, dataset: Path, tmp_path: Path) -> None:
     assert "<script" not in text
     done = run("show", dataset, NAME, "--html", tmp_path / "no" / "e.html")
     assert done.returncode == 2
-    assert "--html: expected a file that can be written" in done.stderr
+    assert "--html: expected a file in a directory that is there" in done.stderr
+    manifest = (dataset / "manifest.json").read_bytes()
+    done = run("show", dataset, NAME, "--html", dataset / "manifest.json")
+    assert done.returncode == 2
+    assert "--html: expected a page of this command or no file" in done.stderr
+    assert (dataset / "manifest.json").read_bytes() == manifest
+    assert run("show", dataset, NAME, "--html", page).returncode == 0

@@ -127,8 +127,10 @@ def _put_tokens(episodes: "Checked", *, each: bool) -> None:
 def _write_page(path: Path, episodes: "Checked") -> None:
     from wmo_distill.errors import UsageError
     from wmo_distill.files import whole_file
-    from wmo_distill.page.episode import episode_page
+    from wmo_distill.page.episode import MARK, episode_page
+    from wmo_distill.page.write import check_place
 
+    check_place(path, MARK.encode(), "--html")
     try:
         with whole_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
             file.writelines(episode_page(episodes))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wmo_distill.errors import DistillError
-from wmo_distill.files import open_file
+from wmo_distill.files import open_file, path_text
 
 _T = TypeVar("_T")
 
@@ -105,7 +105,10 @@ def parquet_file(path: Path, footer: str | None = None) -> pq.ParquetFile:
     """
     if (found := footer_sha256(path)) != footer and footer is not None:
         raise ValueError(f"a footer of SHA-256 {found[:16]}…, not {footer[:16]}…")
-    return pq.ParquetFile(path, page_checksum_verification=True)
+    source: Path | pa.PythonFile = path
+    if path_text(path) != os.fspath(path):  # Arrow takes no path but one of UTF-8
+        source = pa.PythonFile(open_file(path), "r")
+    return pq.ParquetFile(source, page_checksum_verification=True)
 
 
 def footer_sha256(path: Path) -> str:

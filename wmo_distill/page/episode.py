@@ -10,10 +10,12 @@ from wmo_distill.report.episode import LEVELS, Call, Shown, calls_of
 from wmo_distill.report.record import facts
 from wmo_distill.visible import visible
 
-_HEAD = """<!doctype html>
+MARK = '<meta name="generator" content="wmo-distill show">'
+_HEAD = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{MARK}
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">

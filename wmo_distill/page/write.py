@@ -32,7 +32,7 @@ def write_report(
     With `other` the two are next to each other.
     """
     check_installed()
-    check_place(out)
+    check_place(out, _MARK)
     from wmo_distill.page.made import report_page
 
     page = report_page(source, other, max_tokens=max_tokens, by=by, where=where)
@@ -52,11 +52,11 @@ def check_installed() -> None:
         raise extra_missing("report", "report", error) from None
 
 
-def check_place(out: Path) -> None:
-    """UsageError where a report cannot be put, or would replace something else."""
+def check_place(out: Path, mark: bytes, flag: str = "--out") -> None:
+    """UsageError where a page cannot be put, or would replace what is none with that mark."""
     if not out.parent.is_dir():
         raise UsageError(
-            f"--out: expected a file in a directory that is there, found {path_text(out)}; "
+            f"{flag}: expected a file in a directory that is there, found {path_text(out)}; "
             "make the directory, or name another"
         )
     try:
@@ -66,11 +66,11 @@ def check_place(out: Path) -> None:
         return
     except OSError as error:
         raise UsageError(
-            f"--out: expected a report or no file, found {path_text(out)}: "
+            f"{flag}: expected a page of this command or no file, found {path_text(out)}: "
             f"{error.strerror or error}; name another file"
         ) from None
-    if found and _MARK not in found:
+    if found and mark not in found:
         raise UsageError(
-            f"--out: expected a report or no file, found {path_text(out)}, which is something "
-            "else; name another file, or remove it"
+            f"{flag}: expected a page of this command or no file, found {path_text(out)}, which is "
+            "something else; name another file, or remove it"
         )
