@@ -3,8 +3,9 @@
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 
 class DistillError(Exception):
@@ -67,6 +68,13 @@ def shown(value: object) -> str:
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def columns_like(name: str, columns: Iterable[str]) -> str:
+    """What to give in place of an unknown column: those of a similar name, else any."""
+    known = list(columns)
+    like = get_close_matches(name, known)
+    return f"did you mean {' or '.join(like)}?" if like else f"the columns are {', '.join(known)}"
 
 
 @contextmanager

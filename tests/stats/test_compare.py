@@ -1,5 +1,6 @@
 """Two datasets side by side: intervals against statsmodels and scipy, and tasks paired."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -99,9 +100,19 @@ def test_tasks_are_paired(tmp_path: Path) -> None:
     assert solved.difference == pytest.approx(4 / 6 - 3 / 8)
     keys = {one.key for one in both.differences}
     assert {"distributions.logprob.p50", "pass_at_k.1.rate.value"} <= keys
-    text = render_comparison(both)
-    assert "A has 8 episodes, B has 6 episodes" in text
+    text = render_comparison(both, ("old\x1b", "new"))
+    assert text.startswith("A is old\\x1b, 8 episodes; B is new, 6 episodes; ")
     assert "\x1b" not in text
+    assert [line for line in text.splitlines() if line.startswith("  pass@2 ")]
+    assert_words(text)
+
+
+def assert_words(text: str) -> None:
+    """The numbers have names for people, not their paths in the JSON."""
+    names = text.split("\n\n")[1]
+    assert "solve rate (of measured" in names
+    assert "log-probability" in names
+    assert not re.search(r"[a-z][._][a-z]|\.value|\.p50", names), names
 
 
 def test_only_two_of_a_kind_are_compared(tmp_path: Path) -> None:
@@ -112,5 +123,6 @@ def test_only_two_of_a_kind_are_compared(tmp_path: Path) -> None:
     both = compare(stats_of(tmp_path / "d"), stats_of(tmp_path / "d"))
     assert both.kind == "datums"
     assert {one.difference for one in both.differences} <= {0.0, None}
+    assert_words(render_comparison(both, ("a", "b")))
     with pytest.raises(UsageError, match="--by: expected a dataset that `build` wrote"):
         stats_of(tmp_path / "d", by=("task_id",))

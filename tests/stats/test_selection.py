@@ -56,7 +56,8 @@ def test_the_rows_are_those_that_polars_filters(dataset: Path, where: str, wante
 @pytest.mark.parametrize(
     ("where", "found"),
     [
-        ("nope > 3", 'unable to find column "nope"; the columns are format, episode_id, '),
+        ("qq > 3", 'unable to find column "qq"; the columns are format, episode_id, '),
+        ("n_cals > 3", 'unable to find column "n_cals"; did you mean n_calls?'),
         ("n_calls", "a value of type Int32; "),
         ("n_calls >", ""),  # in words that differ by version
         ("spans IS NULL", 'unable to find column "spans"'),

@@ -60,7 +60,7 @@ def stats(
     if options.csv:
         put(as_csv(*table_of(one if both is None else both)))
     elif both is not None:
-        printing.put(both, lambda: render_comparison(both))
+        printing.put(both, lambda: render_comparison(both, (str(out), str(other))))
     elif isinstance(one, RolloutStats):
         printing.put(one, lambda: render_rollout_stats(one))
     else:

@@ -3,10 +3,12 @@
 from wmo_distill.datums.datum import BreakCause
 from wmo_distill.report.datums import FIXES
 from wmo_distill.report.numbers import MOST, cut, distributions, named, number, rate_cells, solved
+from wmo_distill.report.stats import CAP_RATES, NAMES, RATES
 from wmo_distill.report.tables import Row, page, section
 from wmo_distill.stats.compare import Comparison, Difference
 from wmo_distill.stats.datums import SequenceStats
 from wmo_distill.stats.rollout import RolloutStats
+from wmo_distill.visible import visible
 
 _NAMES = {
     "sequence_tokens": "tokens a sequence",
@@ -19,6 +21,11 @@ _NAMES = {
     "staleness": "training steps behind",
     "size": "episodes a group",
     "measured": "measured a group",
+}
+_RATES = {
+    "solve_rate": "solve rate (of measured episodes)",
+    "zero_variance": "groups with equal rewards",
+    "truncation": "calls cut at the output cap",
 }
 
 
@@ -42,9 +49,9 @@ def render_datum_stats(stats: SequenceStats, *, most: int = MOST) -> str:
         section(
             "Rates, 95 % intervals",
             [
-                ("solve rate (of measured episodes)", *rate_cells(stats.solve_rate)),
-                ("groups with equal rewards", *rate_cells(stats.groups.zero_variance)),
-                ("calls cut at the output cap", *rate_cells(stats.truncation)),
+                (_RATES["solve_rate"], *rate_cells(stats.solve_rate)),
+                (_RATES["zero_variance"], *rate_cells(stats.groups.zero_variance)),
+                (_RATES["truncation"], *rate_cells(stats.truncation)),
             ],
         ),
         section(
@@ -71,8 +78,9 @@ def render_datum_stats(stats: SequenceStats, *, most: int = MOST) -> str:
     )
 
 
-def render_comparison(both: Comparison, *, most: int = MOST) -> str:
+def render_comparison(both: Comparison, names: tuple[str, str], *, most: int = MOST) -> str:
     """What B has more than A, with intervals; the tasks that differ most come first."""
+    a, b = map(visible, names)
     paired = both.paired
     tasks = sorted(both.tasks, key=lambda task: -abs(task.difference or 0.0))
     rows: list[Row] = [
@@ -86,10 +94,15 @@ def render_comparison(both: Comparison, *, most: int = MOST) -> str:
         for task in tasks
     ]
     return page(
-        f"A has {_size(both.a)}, B has {_size(both.b)}; differences are B - A, with 95 % intervals",
+        f"A is {a}, {_size(both.a)}; B is {b}, {_size(both.b)}; differences are B - A, with 95 % "
+        "intervals",
         section(
             "Rates and medians",
-            [_row(one) for one in both.differences],
+            [
+                _row(_name(both, one.key), one)
+                for one in both.differences
+                if one.a is not None or one.b is not None
+            ],
             head=("", "A", "B", "B - A", "interval"),
         ),
         section(
@@ -117,14 +130,22 @@ def _size(one: RolloutStats | SequenceStats) -> str:
     return f"{one.sequences:,} sequences"
 
 
-def _row(one: Difference) -> Row:
-    if one.difference is None:
-        return one.key, number(one.a), number(one.b), "-", ""
-    digits = 3 if one.key.endswith(".value") else 4
-    a, b = (
-        f"{x:.{digits}f}" if x is not None and digits == 3 else number(x) for x in (one.a, one.b)
-    )
-    return one.key, a, b, _signed(one.difference), _interval(one.low, one.high)
+def _name(both: Comparison, key: str) -> str:
+    """In words: of a rate (`solve_rate.value`), pass@k (`pass_at_k.2.rate.value`) or a median."""
+    first, *rest = key.split(".")
+    of_records = isinstance(both.a, RolloutStats)
+    if first == "distributions":
+        return f"{(NAMES if of_records else _NAMES)[rest[0]]}, median"
+    if isinstance(both.a, RolloutStats) and first == "pass_at_k":
+        return f"pass@{both.a.pass_at_k[int(rest[0])].k}"
+    rate = key.split(".")[-2]
+    return (RATES | CAP_RATES)[rate] if of_records else _RATES[rate]
+
+
+def _row(name: str, one: Difference) -> Row:
+    is_rate = one.key.endswith(".value")
+    a, b = (f"{x:.3f}" if is_rate and x is not None else number(x) for x in (one.a, one.b))
+    return name, a, b, _signed(one.difference), _interval(one.low, one.high)
 
 
 def _signed(value: float | None) -> str:

@@ -9,15 +9,27 @@ from wmo_distill.stats.health import Quantiles
 from wmo_distill.stats.rollout import RolloutStats
 from wmo_distill.stats.slices import Slice
 
-_NAMES = {
+NAMES = {
     "sampled_tokens": "sampled tokens an episode",
     "total_tokens": "tokens an episode",
     "turns": "turns an episode",
     "agent_seconds": "agent seconds",
     "reward": "reward, measured",
-    "logprob": "log-probability, tokens",
-    "episode_logprob": "its mean, episodes",
+    "logprob": "log-probability, of tokens",
+    "episode_logprob": "log-probability, mean of episodes",
     "staleness": "training steps behind",
+}
+RATES = {
+    "solve_rate": "solve rate (of measured)",
+    "raw_solve_rate": "raw solve rate (of all)",
+    "graded_solve_rate": "graded solve rate (mean of test scores)",
+    "infra_failed_rate": "never run, or never graded",
+    "scaffold_loss_rate": "scaffold loss (did not submit)",
+    "reference_scaffold_loss_rate": "scaffold loss, reference's rule",
+}
+CAP_RATES = {
+    "calls_at_cap": "calls at the output cap",
+    "records_at_cap": "records with a call at the cap",
 }
 _TURNS = 8
 
@@ -55,10 +67,13 @@ def render_rollout_stats(stats: RolloutStats, *, most: int = MOST) -> str:
                 ("total", tokens.total),
                 ("prompt (uncached prefill)", tokens.prompt),
                 ("total of other chats", tokens.subagent),
-                ("expansion", "-" if tokens.expansion is None else f"{tokens.expansion:.2f}"),
+                (
+                    "expansion (of total, by breaks)",
+                    "-" if tokens.expansion is None else f"{tokens.expansion:.2f}",
+                ),
             ],
         ),
-        distributions(spread, _NAMES),
+        distributions(spread, NAMES),
         section(
             "Prompt tokens by turn",
             [
@@ -151,18 +166,8 @@ def _thinned(points: Sequence[ContextAt]) -> list[ContextAt]:
 
 
 def _rates(stats: RolloutStats) -> list[Row]:
-    rates = {
-        "solve rate (of measured)": stats.solve_rate,
-        "raw solve rate (of all)": stats.raw_solve_rate,
-        "graded solve rate (mean of test scores)": stats.graded_solve_rate,
-        "never run, or never graded": stats.infra_failed_rate,
-        "scaffold loss": stats.scaffold_loss_rate,
-        "scaffold loss, reference's rule": stats.reference_scaffold_loss_rate,
-    }
-    if stats.max_tokens is not None:
-        rates[f"calls at the cap of {stats.max_tokens}"] = stats.calls_at_cap
-        rates["records with a call at the cap"] = stats.records_at_cap
-    return [(name, *rate_cells(rate)) for name, rate in rates.items()]
+    known = RATES if stats.max_tokens is None else RATES | CAP_RATES
+    return [(name, *rate_cells(getattr(stats, key))) for key, name in known.items()]
 
 
 def _endings(stops: Mapping[str, Mapping[str, int]]) -> str:

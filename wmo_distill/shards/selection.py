@@ -1,5 +1,6 @@
 """`--where`: which rows an expression of polars' SQL chooses."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,12 +10,13 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from wmo_distill.errors import UsageError, shown
+from wmo_distill.errors import UsageError, columns_like, shown
 
 Read = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """The batches of all rows, of these columns."""
 
 _FAULTS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+_UNKNOWN = re.compile(r'unable to find column "(.+)"')
 
 
 def _condition(where: str, schema: Mapping[str, Any]) -> pl.Expr:
@@ -58,7 +60,8 @@ def _nested(of: pa.DataType) -> bool:
 
 def _refusal(where: str, found: str, columns: Iterable[str]) -> UsageError:
     first = found.strip().partition("\n")[0].partition("; valid columns")[0]
+    unknown = _UNKNOWN.search(first)
     return UsageError(
         f"--where: expected a condition such as `reward < 1 AND n_calls > 20`, found "
-        f"{shown(where)}: {first}; the columns are {', '.join(columns)}"
+        f"{shown(where)}: {first}; {columns_like(unknown[1] if unknown else '', columns)}"
     )
