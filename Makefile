@@ -90,6 +90,8 @@ demo: $(VENV)/run
 	@cd $(HERE) && $(DISTILL) build fixtures/trials -o $(DEMO)
 	@echo
 	@cd $(HERE) && $(DISTILL) stats $(DEMO)
+	@echo
+	@echo "Next, your own trials as shards and as a page of charts: make report TRIALS=DIR OUT=DIR"
 
 test: $(VENV)/dev
 	@cd $(HERE) && $(VENV)/bin/ruff check --quiet .

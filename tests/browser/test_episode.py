@@ -105,6 +105,21 @@ def test_colours(opened: Open, address: str, first: dict[str, Any]) -> None:
     page.locator(".panel .legend li").first.wait_for()
 
 
+def test_the_heading_counts_as_the_list_does(
+    opened: Open, address: str, real: tuple[Path, Path]
+) -> None:
+    """The calls of the main chat, and next to them those of others: 7 and 3 here."""
+    episode = episode_with(real, "summarized")
+    rows = pq.read_table(real[0] / "parts").to_pylist()
+    row = next(row for row in rows if row["episode_id"] == episode)
+    others = len(row["spans"]) - row["n_calls"]
+    assert others > 0
+    heading = opened(address, f"/episode?id={episode}").locator(".heading p").first
+    expect(heading).to_contain_text(
+        f"{row['n_calls']} calls · {row['output_tokens']} sampled · {others} calls in other chats"
+    )
+
+
 def test_breaks_calls_and_the_least_likely_tokens(
     opened: Open, address: str, real: tuple[Path, Path]
 ) -> None:

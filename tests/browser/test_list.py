@@ -86,6 +86,7 @@ def test_keys_alone(opened: Open, address: str, real: tuple[Path, Path]) -> None
     expect(page.get_by_role("status").first).to_contain_text("Marked")
     press("Enter")
     expect(page.locator("h1")).to_have_text(str(rows(real)[0]["trial_name"]))
+    expect(page.locator("#news")).to_be_empty()
     press("j")
     expect(page.locator(".t:focus")).to_have_attribute("data-p", "825")
     press("3")

@@ -63,14 +63,14 @@ def test_a_whole_name_goes_before_parts_of_others(tmp_path: Path) -> None:
     out = tmp_path / "out"
     wmo_distill.build(tmp_path / "job", out, workers=1)
     assert [place.trial_name for place in candidates(out, "t10")] == ["t10"]
-    with pytest.raises(UsageError, match=r"'t' in its name, found 3: t1.* \(t1\), .*give more of"):
+    with pytest.raises(UsageError, match=r"'t' in its name, found 3: t1, t10, t100; give more of"):
         find(out, "t")
 
 
 def test_steps_of_one_trial_are_one_answer(out: Path) -> None:
     name = "sales-report-steptimeout__B95wVyd"
     assert len(trial_of(out, name)) == 3
-    with pytest.raises(UsageError, match=r"found 3: .*/count-rows "):
+    with pytest.raises(UsageError, match=r"found 3: .*/count-rows, "):
         find(out, name)
     with pytest.raises(UsageError, match=r"found [0-9]+: .* and [0-9]+ more; give more of it"):
         trial_of(out, "a")

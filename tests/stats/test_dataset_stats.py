@@ -230,8 +230,8 @@ def test_by_columns(dataset: Path) -> None:
     assert {tuple(one.values.values()): one.records for one in stats.by} == pairs
     assert [one.value for one in stats.by][:2] == ["budget, False", "cancelled, True"]
     assert sum(one.solve_rate.denominator for one in stats.by) == stats.solve_rate.denominator
-    with pytest.raises(UsageError, match=r'--by: expected columns .* found "spans"; the columns'):
-        dataset_stats(dataset, by=["spans"])
+    with pytest.raises(UsageError, match=r'--by: expected columns .* found "tests"; the columns'):
+        dataset_stats(dataset, by=["tests"])
 
 
 def test_the_rows_of_a_batch_that_was_cut_are_its_own() -> None:

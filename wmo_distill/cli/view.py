@@ -16,7 +16,7 @@ class ViewOptions(TextOptions):
         0, "Port of 127.0.0.1 to listen on; 0: any that is free.", "N", ge=0, le=65535
     )
     where: str = option(
-        "", "Begin with the episodes of an SQL expression over the columns.", "EXPR"
+        "", "Begin with the episodes of an SQL expression over the columns.", "EXPRESSION"
     )
     open: bool = option(True, "Do not open a browser.")
 

@@ -70,7 +70,7 @@ def paired_tasks(both: Numbers) -> Section:
     )
     about = Markup(
         "{} tasks have a solve rate in both: {} better in B, {} worse, by {} in the mean of tasks "
-        "(95 % interval {}). {} tasks are in A alone, {} in B alone."
+        "(95 % interval {}). Tasks in A alone: {}; in B alone: {}."
     ).format(
         both.number("paired.tasks"), both.number("paired.better"), both.number("paired.worse"),
         both.number("paired.mean_difference", 3), both.interval("paired"),

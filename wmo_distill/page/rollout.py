@@ -148,7 +148,10 @@ def _rates(sides: Sides) -> Section:
         for at in range(len(side.at("pass_at_k")))
     ]
     tables = [rate_table("pass@k, the mean over groups with k measured", "what", rows, sides)]
-    about = "A rate counts measured records, graded and valid, where its name does not say all."
+    about = (
+        "A rate counts measured records, graded and valid, where its name does not say all. "
+        "Scaffold loss: of the episodes that ran to a known end, those that did not submit."
+    )
     return Section("rates", "Rates", about, [figure], tables if rows else [])
 
 
@@ -161,7 +164,7 @@ def policy(sides: Sides) -> Section:
     rows: list[tuple[Cell, Path]] = [
         (name, path) for name, path in _TOTALS.items() if any(s.find(path) for s in sides)
     ]
-    tables.append(columns("Sums over the records", "what", rows, sides))
+    tables.append(columns("Sums over the records", "what", rows, sides, of="sum"))
     about = "By policy version, model, agent and format; a step is known where it was recorded."
     return Section("policy", "Policy versions and staleness", about, figures, tables)
 

@@ -1,5 +1,6 @@
 """One episode of a dataset: found by any part of its name, and its row read alone."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -144,7 +145,11 @@ def _ambiguous(out: Path | str, name: str, found: list[Place]) -> UsageError:
             f"{out}: expected an episode with {name!r} in its name, task or directory, found none; "
             f"`wmo-distill stats {out}` lists the tasks, ledger.parquet the trials"
         )
-    listed = ", ".join(f"{place.episode_id} ({place.trial_name})" for place in found[:_LISTED])
+    names = Counter(place.trial_name for place in found)
+    listed = ", ".join(
+        place.trial_name if names[place.trial_name] == 1 else place.episode_id
+        for place in found[:_LISTED]
+    )
     more = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
     return UsageError(
         f"{out}: expected one episode with {name!r} in its name, found {len(found):,}: "

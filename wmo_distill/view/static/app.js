@@ -120,6 +120,9 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
-window.addEventListener("hashchange", draw);
+window.addEventListener("hashchange", () => {
+  if (!news.dataset.lost) say(""); // what was said of the page before
+  draw();
+});
 draw();
 setTimeout(poll, POLL);

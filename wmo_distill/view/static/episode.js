@@ -115,9 +115,12 @@ export async function episode(main, query, app) {
 
 function heading(about, app) {
   const { record } = about;
-  const facts = [record.task_id, record.attempt === null ? null : `attempt ${record.attempt}`, record.stop_reason,
-    `completion ${record.completion}`, record.model_name, record.policy_version && `version ${record.policy_version}`,
-    `${count(about.calls.length)} calls`, `${count(record.output_tokens)} sampled`];
+  const others = about.calls.length - record.n_calls;
+  const facts = [record.task_id, record.attempt === null ? null : `attempt ${record.attempt}`,
+    record.stop_reason.replaceAll("_", " "), record.completion === "none" ? null : `completion ${record.completion}`,
+    record.model_name, record.policy_version && `version ${record.policy_version}`,
+    `${count(record.n_calls)} calls`, `${count(record.output_tokens)} sampled`,
+    others > 0 ? `${count(others)} calls in other chats` : null];
   const other = about.datums_of_other_rows
     ? h("p", { class: "warning" }, `${app.start.datums} was made from another state of this dataset: what it says may be missing here.`) : null;
   const doubt = about.doubt
