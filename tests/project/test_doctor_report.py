@@ -27,6 +27,12 @@ def test_each_topic_has_one_heading() -> None:
     assert "the policy version (for RL)\n    " in text  # its reasons differ between formats
 
 
+def test_jobs_are_counted_where_there_are_some() -> None:
+    assert " in 42 jobs, " in render(diagnose([TRIALS]), [TRIALS])
+    captures = FIXTURES / "recorders" / "tinker-capture"
+    assert " jobs" not in render(diagnose([captures]), [captures]).partition("\n\n")[0]
+
+
 def test_a_duplicate_is_named_with_the_trial_that_gets_the_rows(tmp_path: Path) -> None:
     source = next((TRIALS / "01-solved").glob("jobs/*/*__*"))
     for name in "abc":

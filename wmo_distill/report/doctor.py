@@ -22,7 +22,7 @@ def render_diagnosis(diagnosis: Diagnosis, paths: list[Path], sinks: Path | None
     d, sample = diagnosis, diagnosis.sample
     built = d.build_seconds is not None and d.shard_bytes is not None
     found: list[Row] = [
-        ("trials", f"{d.trials:,} in {d.jobs:,} jobs, {size(d.bytes)}"),
+        ("trials", f"{d.trials:,}{f' in {d.jobs:,} jobs' * bool(d.jobs)}, {size(d.bytes)}"),
         ("not readable", f"{len(d.unread):,} trials or directories" if d.unread else None),
         ("duplicates", _some(d.duplicates)),
         ("formats", counts({kind: held.trials for kind, held in d.formats.items()}) or "none"),
