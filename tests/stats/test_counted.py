@@ -6,7 +6,9 @@ import pytest
 
 import wmo_distill
 from tests.shards.generated import lawful, long_chat, write_dataset
+from wmo_distill.datums.options import DatumOptions
 from wmo_distill.records import SegmentInfo, SegmentKind
+from wmo_distill.stats.datums import datum_stats
 from wmo_distill.stats.rollout import dataset_stats
 from wmo_distill.tokens import TokenSpan
 
@@ -52,3 +54,16 @@ def test_an_episode_with_calls_of_other_chats_alone_has_no_main_call(tmp_path: P
         assert (got.distributions[name].count, got.distributions[name].missing) == (1, 1)
     assert got.distributions["turns"].low == 3
     assert got.agents[0].median_turns == 3
+
+
+def test_groups_of_sequences_are_as_a_whole(tmp_path: Path) -> None:
+    """Of the rewards 0, 1, 1 only the solved are trained: the group still has contrast."""
+    rows = [lawful(f"t{i}", reward=min(i, 1.0), passed=i > 0) for i in range(3)]
+    write_dataset(tmp_path / "shards", [rows])
+    options = DatumOptions(where="reward = 1", advantages="centered")
+    wmo_distill.build_datum_shards(tmp_path / "shards", tmp_path / "datums", options)
+    got = datum_stats(tmp_path / "datums")
+    assert (got.episodes, got.groups.groups) == (2, 1)
+    assert (got.groups.size.low, got.groups.measured.low) == (3, 3)
+    assert (got.groups.zero_variance.numerator, got.groups.zero_variance.denominator) == (0, 1)
+    assert got.distributions["advantages"].p50 == pytest.approx(1 / 3, rel=2e-3)

@@ -70,7 +70,7 @@ def _of_group(
         std = stdev(values) if len(values) > 1 else None
     except OverflowError:  # near the largest float64: no advantage is a number
         mean = std = None
-    constant = mean is not None and (std is None or _is_rounding(std, mean))
+    constant = mean is not None and (std is None or is_rounding(std, mean))
     dropped = len(values) < options.min_group or (options.drop_constant and constant)
     for episode in members:
         reward = rewards.get(episode)
@@ -92,8 +92,8 @@ def _advantage(
         return None
     if baseline is Baseline.RLOO:
         return (reward - mean) * n / (n - 1)
-    return 0.0 if _is_rounding(std, mean) else (reward - mean) / std
+    return 0.0 if is_rounding(std, mean) else (reward - mean) / std
 
 
-def _is_rounding(std: float, mean: float) -> bool:
+def is_rounding(std: float, mean: float) -> bool:
     return std <= _ROUNDING * max(1.0, abs(mean))

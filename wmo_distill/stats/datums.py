@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from wmo_distill.datums.dataset import datum_parts
+from wmo_distill.datums.groups import is_rounding
 from wmo_distill.datums.manifest import DatumManifest, read_datum_manifest
 from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.datums.versions import steps_of
@@ -21,7 +22,8 @@ from wmo_distill.stats.rates import Rate, rate
 
 _FLAT = (
     "episode_id", "task_id", "step_name", "group_id", "reward", "reward_valid", "passed",
-    "group_std", "break_cause", "weight", "train_step", "policy_version", "policy_versions",
+    "group_size", "group_measured", "group_mean", "group_std", "break_cause", "weight",
+    "train_step", "policy_version", "policy_versions",
 )  # fmt: skip
 _LISTS = (
     "loss_mask", "sampled_logprobs", "advantages", "rescored_logprobs", "call_lengths",
@@ -46,7 +48,7 @@ class DatumTask(BaseModel):
 
 
 class GroupSummary(BaseModel):
-    """The groups that have a sequence; sizes are those of their episodes here."""
+    """The groups that have a sequence, each as a whole: with its episodes that have none."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -54,7 +56,7 @@ class GroupSummary(BaseModel):
     size: Distribution
     measured: Distribution
     zero_variance: Rate
-    """Groups whose measured rewards are all equal, of those with at least two."""
+    """Groups whose measured rewards are all equal but for rounding, of those with at least two."""
 
 
 class SequenceStats(BaseModel):
@@ -260,17 +262,15 @@ def _staleness(rows: pl.DataFrame) -> Distribution | None:
 
 def _groups(episodes: pl.DataFrame) -> GroupSummary:
     groups = episodes.group_by("group_id", "step_name").agg(
-        size=pl.len(),
-        measured=pl.col("measured").sum(),
-        low=pl.col("reward").filter("measured").min(),
-        high=pl.col("reward").filter("measured").max(),
+        pl.col("group_size", "group_measured", "group_mean", "group_std").first()
     )
-    several = groups.filter(pl.col("measured") > 1)
+    several = groups.select("group_std", "group_mean").drop_nulls()
+    equal = sum(is_rounding(std, mean) for std, mean in several.iter_rows())
     return GroupSummary(
         groups=groups.height,
-        size=distribution("size", groups["size"]),
-        measured=distribution("measured", groups["measured"]),
-        zero_variance=rate(int((several["low"] == several["high"]).sum()), several.height),
+        size=distribution("size", groups["group_size"]),
+        measured=distribution("measured", groups["group_measured"]),
+        zero_variance=rate(equal, several.height),
     )
 
 
