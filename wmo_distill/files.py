@@ -114,9 +114,13 @@ class TrialFiles:
 
     def parse(self, data: bytes) -> Any | Absent:
         """The JSON value of a text from these files; TooLarge where all so far take too much."""
+        self.refuse_large(data)
+        return parse_json(data)
+
+    def refuse_large(self, data: bytes | bytearray) -> None:
+        """TooLarge where a text that is to be parsed takes too much with all that were before."""
         self._parsed[0] += parsed_bytes(data)
         refuse_beyond(self._parsed[0], PARSED_BYTES, "bytes of memory for parsed documents")
-        return parse_json(data)
 
     def is_dir(self, relative: str) -> bool:
         """Whether a real directory, reached by no link, is there."""

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -76,3 +77,35 @@ def test_other_forms_hold_no_objects(text: str, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text(text)
     assert outline(TrialFiles(tmp_path), "other.json") == []
     assert outline(TrialFiles(tmp_path), "missing.json") == []
+
+
+def test_numbers_and_deep_objects_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few tokens are looked at, and what is found is what all of them show."""
+    deep = {"a": {"b": [{"token": f"t{n}", "logprob": -0.5, "bytes": None} for n in range(99)]}}
+    texts = [{"id": "e", "list": list(range(9999)), **deep, "end": "f"}] * 3
+    whole = json.dumps(texts).encode()
+    asked: list[int] = []
+    real = module._tokens
+
+    def counted(*given: Any) -> Any:
+        for one in real(*given):
+            asked.append(one[0])
+            yield one
+
+    monkeypatch.setattr(module, "_tokens", counted)
+    random = Random(3)
+    for turn in range(300):
+        data = bytearray(whole)
+        for _ in range(min(turn, 3)):
+            data[random.randrange(len(data))] = random.choice(b'"{}[]\\,: 1\xff')
+        (tmp_path / "deep.json").write_bytes(data)
+        monkeypatch.setattr(module, "_CHUNK", random.choice([100, 1000]) if turn else 1 << 20)
+        quick = outline(TrialFiles(tmp_path), "deep.json")
+        n_quick = len(asked)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_DEEP", len(data))
+            assert outline(TrialFiles(tmp_path), "deep.json") == quick
+        assert turn or 5 * n_quick < len(asked) - n_quick
+        asked.clear()

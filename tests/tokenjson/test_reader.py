@@ -154,3 +154,8 @@ def test_any_chain_is_followed_to_what_each_row_shares() -> None:
         lists.append([*kept, *(random.randrange(9) for _ in range(random.randrange(6)))])
     rows = [chain.add(id_row(ids)) for ids in lists]
     assert [whole_row(row).tolist() for row in rows] == lists  # type: ignore[union-attr]
+
+
+def test_an_empty_list_stays_one_in_a_record_that_is_parsed_whole() -> None:
+    (value,) = read_all([b'{"prompt": [], "elsewhere": {"tokens": [1]}}'])
+    assert value == {"prompt": [], "elsewhere": {"tokens": [1]}}

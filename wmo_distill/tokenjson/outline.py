@@ -18,6 +18,14 @@ from wmo_distill.limits import TEXT_BYTES, refuse_beyond
 _TOKEN = re.compile(
     rb'"(?P<text>(?>[^"\\]*(?:\\.[^"\\]*)*))"(?P<colon>[ \t\r\n]*:)?|[{}\[\]]|"', re.DOTALL
 )
+_LEAVES = re.compile(
+    rb'(?:[ \t\r\n,]*\{[^{}\[\]"\\]*(?:"[^"\\]*"[^{}\[\]"\\]*)*+\})*+', re.DOTALL
+)
+"""Objects one after another that hold no list, no object and no escape."""
+_DEEP = 3
+"""From this level on objects are not looked into: with as many open brackets."""
+_MARKS = (b'"', b"{", b"}", b"[", b"]")
+"""The first bytes of tokens."""
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
 _MARGIN = 64
@@ -76,7 +84,7 @@ def _elements(file: IO[bytes], most: int | None) -> Iterator[Element]:
     base: int | None = None
     element: Element | None = None
     at = 0
-    for at, token in _tokens(file, most):
+    for at, token in _tokens(file, most, stack):
         mark = token[0]
         if base is None:
             base = 1 if mark == b"[" else 0
@@ -125,8 +133,13 @@ def _note(
         element.texts[name] = word
 
 
-def _tokens(file: IO[bytes], most: int | None) -> Iterator[tuple[int, re.Match[bytes]]]:
-    """(offset, token) of every string and bracket; a lone quote is a string without an end."""
+def _tokens(
+    file: IO[bytes], most: int | None, stack: list[bytes]
+) -> Iterator[tuple[int, re.Match[bytes]]]:
+    """(offset, token) of every string and bracket; a lone quote is a string without an end.
+
+    The caller keeps the open brackets in `stack`; deep in it whole objects may be left out.
+    """
     data = file.read(_CHUNK if most is None else most)
     offset = len(_BOM) if data.startswith(_BOM) else 0
     data = data[offset:]
@@ -136,14 +149,33 @@ def _tokens(file: IO[bytes], most: int | None) -> Iterator[tuple[int, re.Match[b
     size = _CHUNK
     while True:
         stop = len(data)
-        for token in _TOKEN.finditer(data):
+        ahead = [-1] * len(_MARKS)
+        at = _next_mark(data, 0, ahead)
+        while token := _TOKEN.search(data, at):
             if not ended and (token.end() > len(data) - _MARGIN or token[0] == b'"'):
                 stop = token.start()
                 break
             yield offset + token.start(), token
+            at = token.end()
+            if token[0] == b"[":
+                at = _next_mark(data, at, ahead)
+            if len(stack) >= _DEEP and (leaves := _LEAVES.match(data, at)):
+                at = leaves.end()
         if ended:
             return
         size = _CHUNK if stop else 2 * size
         offset, data = offset + stop, data[stop:]
         more = file.read(size) if len(data) <= TEXT_BYTES else b""
         ended, data = not more, data + more
+
+
+def _next_mark(data: bytes, at: int, ahead: list[int]) -> int:
+    """Where the next token begins; `ahead` is where each mark was last found.
+
+    So runs of numbers are passed over by a search for single bytes, once for each mark.
+    """
+    for k, mark in enumerate(_MARKS):
+        if ahead[k] < at:
+            place = data.find(mark, at)
+            ahead[k] = len(data) if place < 0 else place
+    return min(ahead)

@@ -29,11 +29,13 @@ from wmo_distill.tokenjson.window import Remembered, Whole
 
 Holders = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
 """The objects of a record that hold token lists, in the order in which they are written."""
+Refuse = Callable[[bytes | bytearray], None]
+"""Raises TooLarge where parsing a text would take too much memory."""
 
 
-def parsed(data: bytes | bytearray) -> Any | Absent:
+def parsed(data: bytes | bytearray, refuse: Refuse = refuse_large_value) -> Any | Absent:
     """The JSON value of a record, faster than `parse_json` where that reads the same."""
-    refuse_large_value(data)
+    refuse(data)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:  # NaN, for one
@@ -46,6 +48,7 @@ class RecordReader:
 
     names: ListNames
     holders: Holders
+    refuse: Refuse = refuse_large_value
     _remembered: Remembered = field(default_factory=Remembered)
     _last: IdRow | None = None
     """The prompt whose text is remembered."""
@@ -59,17 +62,18 @@ class RecordReader:
         except (NotFlat, NotText):
             self._remembered.clear()
             self._last = None
-        value = parsed(data)
+        value = parsed(data, self.refuse)
         name = self.names.prompt
         for holder in self._holders(value):
-            if isinstance(holder.get(name), list):
-                holder[name] = self._chain.add(id_row(holder[name]))
+            ids = holder.get(name)
+            if isinstance(ids, list) and ids:
+                holder[name] = self._chain.add(id_row(ids))
         return value
 
     def _fast(self, data: bytes) -> Any | Absent:
         scanner = Scanner(Whole(data), self._remembered, names=self.names, last_prompt=self._last)
         skeleton = scanner.skeleton()
-        value = parsed(skeleton.text)
+        value = parsed(skeleton.text, self.refuse)
         if isinstance(value, Absent):
             raise NotFlat
         used = 0

@@ -10,18 +10,34 @@ from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.sources.recorded import Call, CallStatus
 from wmo_distill.sources.values import moment, object_in
 from wmo_distill.tokenjson.extras import json_text
+from wmo_distill.tokenjson.reader import RecordReader, Refuse
 from wmo_distill.tokenjson.rows import (
     DAMAGED_LOGPROBS,
     IdRow,
     LogprobRow,
     id_row,
     logprob_row,
-    shared_rows,
 )
+from wmo_distill.tokenjson.skeleton import ListNames
 
+_NAMES = ListNames("prompt_token_ids", "token_ids", "response_log_probs")
 _TEXTS = frozenset(("messages", "prompt", "tools", "functions"))
 _TOKEN_ID = "token_id:"
 _Event = Mapping[str, Any]
+
+
+def reader(refuse: Refuse) -> RecordReader:
+    """For the events of one attempt; a prompt is a row that is linked to the one before."""
+    return RecordReader(_NAMES, _holders, refuse)
+
+
+def _holders(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    about = object_in(event.get("data"))
+    response = object_in(about.get("response"))
+    choices = response.get("choices")
+    yield about
+    yield response
+    yield from map(object_in, choices if isinstance(choices, list) else ())
 
 
 def calls_of(
@@ -35,13 +51,8 @@ def calls_of(
         for call in _answers(event, about, extra):
             calls.append(call._replace(call_index=len(calls), lineage=lineage))
             sampling.append(_sampling(about))
-    prompts = shared_rows([call.prompt for call in calls])
     evidence, own = sampling_by_call(sampling)
-    calls = [
-        call._replace(prompt=prompt, sampling=text)
-        for call, prompt, text in zip(calls, prompts, own, strict=True)
-    ]
-    return calls, evidence
+    return [call._replace(sampling=text) for call, text in zip(calls, own, strict=True)], evidence
 
 
 def _answers(event: _Event, about: Mapping[str, Any], extra: bool) -> Iterator[Call]:

@@ -6,7 +6,7 @@ times.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from wmo_distill.files import FilesState, TrialFiles, path_text, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
 from wmo_distill.records import Completeness, SegmentInfo, SpanSource, StopReason
-from wmo_distill.sources.agentlightning.calls import calls_of
+from wmo_distill.sources.agentlightning.calls import calls_of, reader
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import (
     CallCounters,
@@ -97,9 +97,10 @@ class AgentLightning:
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         attempt = _attempt(found)
         files = TrialFiles(found.root)
-        read = [_value(files, place) for place in attempt.events]
+        parse = reader(files.refuse_large).read
+        read = [_value(files, place, parse) for place in attempt.events]
         events = [event for event in read if event is not None]
-        whole = None if attempt.about is None else _value(files, attempt.about)
+        whole = None if attempt.about is None else _value(files, attempt.about, files.parse)
         rollout = object_in(object_in(whole).get("rollout", whole))
         evaluated = rollout.get("is_train") is False
         requests = [event for event in events if event.get("event_type") == "model_request"]
@@ -173,9 +174,11 @@ def _attempt(found: FoundTrial) -> Attempt:
     return found.locator if isinstance(found.locator, Attempt) else Attempt("", "", "")
 
 
-def _value(files: TrialFiles, place: Section) -> Mapping[str, Any] | None:
+def _value(
+    files: TrialFiles, place: Section, parse: Callable[[bytes], Any]
+) -> Mapping[str, Any] | None:
     data = read_between(files, place.name, place.start, place.end)
-    value = files.parse(data) if isinstance(data, bytes) else None
+    value = parse(data) if isinstance(data, bytes) else None
     return value if isinstance(value, dict) else None
 
 

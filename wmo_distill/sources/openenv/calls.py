@@ -24,9 +24,9 @@ from wmo_distill.tokenjson.rows import (
     MISSING_LOGPROBS,
     IdRow,
     LogprobRow,
+    SharedRows,
     id_row,
     logprob_row,
-    shared_rows,
     whole_row,
 )
 
@@ -87,7 +87,7 @@ def of_document(document: Mapping[str, Any]) -> Recorded:
                 False if turn.get("discarded") is True else None,
             )
         )
-    return replace(_recorded(turns, document, left_out), missed=missed)
+    return replace(_recorded(_linked(turns), document, left_out), missed=missed)
 
 
 def of_result(result: Mapping[str, Any]) -> Recorded:
@@ -204,24 +204,18 @@ class _Paths:
 
 
 def _recorded(turns: Sequence[_Turn], whole: Mapping[str, Any], left_out: int) -> Recorded:
-    """The turns as calls, each prompt coded against the one before in its chat."""
+    """The turns as calls."""
     evaluated = whole.get("rollout_type") == "eval"
     lineages = {_MAIN: SegmentInfo(trainable=False)} if evaluated else {}
     side = SegmentInfo(SegmentKind.SUBAGENT, trainable=False)
-    chats: dict[str | None, list[int]] = {}
-    for i, turn in enumerate(turns):
-        chats.setdefault(turn.lineage, []).append(i)
+    for turn in turns:
         if turn.lineage is not None:
             lineages.setdefault(turn.lineage, side)
-    prompts: dict[int, IdRow] = {}
-    for places in chats.values():
-        rows = shared_rows([turns[i].prompt for i in places])
-        prompts.update(zip(places, rows, strict=True))
     sampling, own = sampling_by_call([turn.sampling for turn in turns])
     calls = [
         Call(
             i,
-            prompts[i],
+            turn.prompt,
             turn.completion,
             turn.logprobs,
             finish_reason=turn.finish_reason,
@@ -233,6 +227,15 @@ def _recorded(turns: Sequence[_Turn], whole: Mapping[str, Any], left_out: int) -
         for i, turn in enumerate(turns)
     ]
     return Recorded(calls, lineages, sampling, left_out)
+
+
+def _linked(turns: Sequence[_Turn]) -> list[_Turn]:
+    """Each prompt, which shares nothing yet, coded against the one before in its chat."""
+    chats: dict[str | None, SharedRows] = {}
+    return [
+        replace(turn, prompt=chats.setdefault(turn.lineage, SharedRows()).add(turn.prompt))
+        for turn in turns
+    ]
 
 
 def _held_against(mask: Any, prompt: IdRow, completion: IdRow) -> tuple[IdRow, IdRow]:

@@ -4,12 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 from wmo_distill.files import TrialFiles
 from wmo_distill.sources.base import Folder, in_each
 from wmo_distill.sources.growth import Section, marks_of
+from wmo_distill.sources.values import object_in
 from wmo_distill.tokenjson.outline import Element, outline, read_between
+from wmo_distill.tokenjson.reader import RecordReader
+from wmo_distill.tokenjson.skeleton import ListNames
 
+_NAMES = ListNames("prompt_token_ids", "completion_token_ids", "per_token_logps")
 _HEAD = 65536
 _ENDINGS = (".json", ".jsonl")
 
@@ -57,14 +62,25 @@ def pieces_in(folder: Folder) -> tuple[list[Piece], tuple[str, ...]]:
 
 
 def value_of(files: TrialFiles, piece: Piece) -> dict[str, object] | None:
-    """The object of a piece, None where it cannot be read or is another session's by now."""
+    """The object of a piece, None where it cannot be read or is another session's by now.
+
+    The prompts of its turns or entries are rows, each linked to the one before.
+    """
     data = read_between(files, piece.name, piece.start, piece.end)
-    value = files.parse(data) if isinstance(data, bytes) else None
+    reader = RecordReader(_NAMES, _holders, files.refuse_large)
+    value = reader.read(data) if isinstance(data, bytes) else None
     if not isinstance(value, dict):
         return None
     inner = value.get("result") if piece.kind is Kind.RUN else value
     session = inner.get("session_id") if isinstance(inner, dict) else None
     return value if piece.session is None or session == piece.session else None
+
+
+def _holders(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The turns of a result, of a run's or of a document, and entries."""
+    for holder in (value, object_in(value.get("result"))):
+        for calls in (holder.get("turns"), holder.get("entries")):
+            yield from map(object_in, calls if isinstance(calls, list) else ())
 
 
 def _pieces(files: TrialFiles, name: str) -> Iterator[Piece]:
