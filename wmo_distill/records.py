@@ -14,6 +14,7 @@ from wmo_distill.counts import TokenCounts, count_tokens
 from wmo_distill.display import html_page, html_table
 from wmo_distill.endings import Completion as Completion
 from wmo_distill.endings import StopReason as StopReason
+from wmo_distill.files import FilesState
 from wmo_distill.issues import Issue
 from wmo_distill.predicates import is_measured
 from wmo_distill.segment import Segment
@@ -288,6 +289,8 @@ class ReadTrial:
     calls_found: int
     slow_reads: int = 0
     """Documents that the fast reader left to the plain one."""
+    state: FilesState | None = None
+    """By what was read, where only reading tells it."""
 
     @property
     def calls_dropped(self) -> dict[str, int]:

@@ -25,7 +25,7 @@ LINE = 10_000_000
 """Bytes of a line of traces."""
 ROOT = Path(__file__).parents[2]
 MEASURED = """
-import resource, sys, time
+import os, resource, sys, time
 def peak():
     # What the process that started this one took counts in its own ru_maxrss.
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -37,9 +37,9 @@ def peak():
     return max(kilobytes, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 began = time.perf_counter()
 {}
-print(time.perf_counter() - began, time.process_time(), peak())
+print(time.perf_counter() - began, sum(os.times()[:4]), peak())
 """
-OURS = "from wmo_distill import build\nbuild([sys.argv[1]], sys.argv[1] + '/../out', workers=1)"
+OURS = "from wmo_distill import build\nbuild([sys.argv[1]], sys.argv[1] + '/../out', workers={})"
 AGENT = (
     '"agent":{"config":{"model":"m"},"name":"agent","trainable":true,'
     '"runtime":{"id":"r","type":"subprocess"}}'
@@ -150,8 +150,12 @@ def write_traces(place: Path, size: int, line: int) -> None:
 
 
 def sample(python: str, code: str, place: Path) -> tuple[float, float, float] | str:
-    """(seconds, of which of the processor, peak in MB); the error where there is one."""
+    """(seconds, of the processor, peak of a process in MB); the error where there is one.
+
+    All but the first run modules that are compiled, as pip leaves them.
+    """
     environment = {**os.environ, "PYTHONPATH": str(ROOT) if "wmo_distill" in code else ""}
+    environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(place.parent / "pyc")}
     done = subprocess.run(
         [python, "-c", MEASURED.format(code), str(place)],
         capture_output=True, text=True, env=environment, check=False,
@@ -165,7 +169,8 @@ def sample(python: str, code: str, place: Path) -> tuple[float, float, float] | 
 
 def rows_of(name: str, places: dict[bool, Path], rounds: int, owners: str | None) -> Iterator[str]:
     """The medians of interleaved samples; what failed with its error."""
-    ways = {"build, one worker": OURS, **OTHERS[name]}
+    ours = {"build, one worker": OURS.format(1), "build, two workers": OURS.format(2)}
+    ways = {**ours, **OTHERS[name]}
     found: dict[str, list[tuple[float, float, float] | str]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way, code in ways.items():

@@ -11,12 +11,17 @@ from typing import Any
 import pytest
 
 from tests.sources.recorder_bank import BANK, copied
-from wmo_distill import build, verify
-from wmo_distill.pipeline.batch import state_of
+from wmo_distill import build, iter_records, verify
+from wmo_distill.files import FilesState
+from wmo_distill.issues import Issue
+from wmo_distill.pipeline.batch import exact_state, state_of
 from wmo_distill.shards.manifest import read_manifest
+from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.finding import discover
 from wmo_distill.sources.growth import mark_of
+from wmo_distill.sources.rllm import source as rllm
 
+CHANGED = Issue.CHANGED_WHILE_READING
 TINKER = BANK / "tinker-capture"
 
 
@@ -63,6 +68,10 @@ def test_rows_of_a_store_of_tinker(tmp_path: Path) -> None:
     assert (grown.read, grown.found) == (1, before.found + 1)
     assert grown.calls == 2 * before.calls
     as_built_anew(folder, out, tmp_path / "again")
+
+
+def state_in_ledger(trial: FoundTrial) -> FilesState:
+    return exact_state(trial) or state_of(trial, None)
 
 
 def by_text(folder: Path) -> None:
@@ -118,15 +127,53 @@ def test_a_file_that_changes_while_its_episodes_are_read(
     """An episode has changed where its own records have."""
     folder = copied(BANK / run, tmp_path / "run")
     trials = discover([folder]).trials
-    before = [state_of(trial, None) for trial in trials]
+    before = list(map(state_in_ledger, trials))
     for path in [
         path for path in folder.rglob("*") if path.is_file() and ".tokens." not in path.name
     ]:
         os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**9))
-    assert [state_of(trial, None) for trial in trials] == before
+    assert list(map(state_in_ledger, trials)) == before
     edit(folder)
-    after = [state_of(trial, None) for trial in trials]
+    after = list(map(state_in_ledger, trials))
     assert sum(now != then for now, then in zip(after, before, strict=True)) == 1
+
+
+def test_each_text_of_a_store_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that knows nothing of a store finds its sessions by sizes."""
+    folder = copied(BANK / "rllm-gateway/wheel-group", tmp_path / "run")
+    asked: list[int] = []
+    real = rllm.text_of
+
+    def counted(connection: Any, table: str, column: str, key: int) -> bytes | None:
+        asked.append(key)
+        return real(connection, table, column, key)
+
+    monkeypatch.setattr(rllm, "text_of", counted)
+    assert build([folder], tmp_path / "out", workers=1).found > 1
+    assert len(asked) == len(set(asked))
+    assert build([folder], tmp_path / "out", workers=1).read == 0
+
+
+def test_a_record_altered_while_its_session_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its size is the same: what was read is in the ledger, and the session is read again."""
+    run = "rllm-gateway/wheel-group"
+    folder, edit = copied(BANK / run, tmp_path / "run"), EDITS[run]
+    real, read = rllm.Reading.evidence, list[str]()
+
+    def evidence(self: Any, found: FoundTrial, session: Any) -> Any:
+        if 1 in session.rows and not read:
+            read.append(found.path)
+            edit(folder)
+        return real(self, found, session)
+
+    monkeypatch.setattr(rllm.Reading, "evidence", evidence)
+    build([folder], tmp_path / "out", workers=1)
+    changed = [r.artifact_dir for r in iter_records(tmp_path / "out") if CHANGED in r.issues]
+    assert changed == read
+    assert build([folder], tmp_path / "out", workers=1).read == 1
+    as_built_anew(folder, tmp_path / "out", tmp_path / "again")
 
 
 def test_a_mark_is_of_one_record_alone() -> None:

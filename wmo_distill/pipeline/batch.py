@@ -20,7 +20,7 @@ from wmo_distill.shards.ledger import Reason
 from wmo_distill.shards.manifest import DATASET, PartInfo
 from wmo_distill.shards.schema import SCHEMA
 from wmo_distill.shards.writer import PartWriter
-from wmo_distill.sources.base import FoundTrial
+from wmo_distill.sources.base import Exact, FoundTrial
 from wmo_distill.sources.registry import source_of
 from wmo_distill.trials.record import missing_trial
 
@@ -144,7 +144,10 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
         return failed(work, Reason.FILE_TOO_LARGE, said), ()
     try:
         read = within(options.max_trial_seconds, lambda: _records(work, batch), apart=batch.apart)
+        state = read.state or work.state
         is_changed = state_of(work.found, batch.options.sinks) != work.state
+        if read.state is not None and work.found is not None:
+            is_changed |= exact_state(work.found, read.state) != read.state
     except TrialTimeout:
         return over_time(work, options), ()
     except TooLarge as error:
@@ -165,7 +168,7 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
     return (
         Entry(
             path=work.path,
-            state=work.state,
+            state=state,
             trial_id=records[0].trial_id,
             trial_name=records[0].trial_name,
             calls_found=read.calls_found,
@@ -180,6 +183,15 @@ def state_of(found: FoundTrial | None, sinks: Path | None) -> FilesState:
     if found is None or not found.source:
         return NO_STATE
     return source_of(found.source).state(found, sinks)
+
+
+def exact_state(found: FoundTrial | None, known: FilesState | None = None) -> FilesState | None:
+    """By all that its records hold, where the source's `state` does not tell that, else None.
+
+    `known` is that of its records as they were read, which holds for a file that did not change.
+    """
+    source = source_of(found.source) if found is not None and found.source else None
+    return source.exact_state(found, known) if found and isinstance(source, Exact) else None
 
 
 def over_time(work: Work, options: BuildOptions) -> Entry:

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from wmo_distill.errors import ReadFault, UsageError
-from wmo_distill.files import text_path
+from wmo_distill.files import FilesState, text_path
 from wmo_distill.issues import Issue
 from wmo_distill.options import BuildOptions
-from wmo_distill.pipeline.batch import Work, state_of
+from wmo_distill.pipeline.batch import Work, exact_state, state_of
 from wmo_distill.pipeline.cells import PlacedCell, place_at, real_place
 from wmo_distill.pipeline.plan import cells_digest
 from wmo_distill.pipeline.roster import Pending, Roster, is_duplicate, ordered, skipped_row
@@ -174,8 +174,17 @@ def _holds(row: LedgerRow, work: Work, cells: str, options: BuildOptions) -> boo
     """Whether what the ledger says of a trial still is so."""
     if Reason.FILE_TOO_LARGE in row.reasons and work.state.bytes <= options.max_file_size:
         return False
-    same = row.cells == cells and row.state == work.state
-    return same and _READ_AGAIN.isdisjoint(row.reasons)
+    if row.cells != cells or not _READ_AGAIN.isdisjoint(row.reasons):
+        return False
+    return row.state == work.state or row.state == _exact_state(work)
+
+
+def _exact_state(work: Work) -> FilesState | None:
+    """None where it cannot be read: then it is not as it was."""
+    try:
+        return exact_state(work.found)
+    except ReadFault:
+        return None
 
 
 def _unread(work: Work, cells: str, row: LedgerRow | None) -> Pending:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from wmo_distill.disk import entries
 from wmo_distill.errors import ReadFault
@@ -95,6 +95,19 @@ class Source(Protocol):
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         """The evidence of its episodes in recorded order; none where its file cannot be read."""
+        ...
+
+
+@runtime_checkable
+class Exact(Protocol):
+    """A source whose `state` is by the places and sizes of records, of which each is read once.
+
+    A ledger row has the exact state, so that a trial is read in one pass, and an altered record
+    again: the next build looks at the records of the trials that it knows.
+    """
+
+    def exact_state(self, found: FoundTrial, known: FilesState | None) -> FilesState:
+        """By all bytes of the records; `known` where the files are as they were when found."""
         ...
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from wmo_distill.files import FilesState
 from wmo_distill.issues import Issue
 from wmo_distill.records import (
     Completeness,
@@ -233,3 +234,5 @@ class Evidence:
     issues: tuple[Issue, ...] = ()
     slow_reads: int = 0
     """Documents that the fast reader left to the plain one."""
+    state: FilesState | None = None
+    """By what was read, of a source whose `exact_state` is another than its `state`."""

@@ -40,6 +40,11 @@ def mark_of(*values: object) -> Mark:
     return digest.hexdigest(), size
 
 
+def mark_by_size(size: int, *values: object) -> Mark:
+    """Of a record that is not read yet: by its size in bytes and some of its values."""
+    return mark_of("size", size, *values)[0], size
+
+
 def state_of(marks: Iterable[Mark], *others: object) -> FilesState:
     """Of an episode by its records and what else its rows depend on; the digest is its time."""
     known = list(marks)

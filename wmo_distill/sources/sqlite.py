@@ -119,6 +119,17 @@ def text_of(connection: sqlite3.Connection, table: str, column: str, key: int) -
         return None
 
 
+def size_of(connection: sqlite3.Connection, table: str, column: str, key: int) -> int | None:
+    """The bytes of such a text, of which none is read; None where there is none."""
+    try:
+        with connection.blobopen(table, column, key, readonly=True) as blob:
+            return len(blob)
+    except _DAMAGE as error:
+        if _code(error) in _PASSING | _WAITED_FOR:
+            raise
+        return None
+
+
 def has_tables(connection: sqlite3.Connection, wanted: dict[str, set[str]]) -> bool:
     """Whether there are ordinary tables of these names with at least these columns."""
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")

@@ -18,9 +18,7 @@ from wmo_distill.limits import TEXT_BYTES, refuse_beyond
 _TOKEN = re.compile(
     rb'"(?P<text>(?>[^"\\]*(?:\\.[^"\\]*)*))"(?P<colon>[ \t\r\n]*:)?|[{}\[\]]|"', re.DOTALL
 )
-_LEAVES = re.compile(
-    rb'(?:[ \t\r\n,]*\{[^{}\[\]"\\]*(?:"[^"\\]*"[^{}\[\]"\\]*)*+\})*+', re.DOTALL
-)
+_LEAVES = re.compile(rb'(?:[ \t\r\n,]*\{[^{}\[\]"\\]*(?:"[^"\\]*"[^{}\[\]"\\]*)*+\})*+', re.DOTALL)
 """Objects one after another that hold no list, no object and no escape."""
 _DEEP = 3
 """From this level on objects are not looked into: with as many open brackets."""

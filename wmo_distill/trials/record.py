@@ -30,6 +30,7 @@ def trial_records(
         records=tuple(map(cut_record, graded)),
         calls_found=sum(calls for _, calls in read),
         slow_reads=sum(evidence.slow_reads for evidence in episodes),
+        state=next((evidence.state for evidence in episodes), None),
     )
 
 

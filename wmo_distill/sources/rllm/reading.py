@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from wmo_distill.files import parse_json, plain_text
+from wmo_distill.files import FilesState, parse_json, plain_text
 from wmo_distill.issues import Issue
 from wmo_distill.records import Completeness, SpanSource, StopReason
 from wmo_distill.sources.base import FoundTrial
@@ -17,7 +17,7 @@ from wmo_distill.sources.evidence import (
     Identity,
     Times,
 )
-from wmo_distill.sources.growth import NO_RECORDS, Own
+from wmo_distill.sources.growth import NO_RECORDS, Mark, Own, mark_of, state_of
 from wmo_distill.sources.recorded import Call, CallStatus
 from wmo_distill.sources.values import Values, at, group_id, moment, object_in
 from wmo_distill.tokenjson.extras import json_text
@@ -45,6 +45,16 @@ class Session:
     attempt: int | None = None
     """Of a session `task:attempt`, where every session of the store is named so."""
 
+    def state_of(self, marks: Mapping[int, Mark]) -> FilesState:
+        """By its traces; calls of one time are in the order of their rows."""
+        known = [marks[row] for row in sorted(self.rows)]
+        return state_of(known, self.name, self.run, self.lost, self.task, self.attempt)
+
+
+def mark(record: tuple[Any, bytes] | None) -> Mark:
+    """Of a row of traces as it was read."""
+    return mark_of(*(record or ()))
+
 
 def _holders(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A trace, and the answer in it, which repeats the prompt."""
@@ -64,6 +74,7 @@ class Reading:
 
     def __init__(self, *, extra: bool) -> None:
         self.found: list[tuple[float, int, Call, Mapping[str, Any]]] = []
+        self.marks: dict[int, Mark] = {}
         self.damaged = 0
         self._extra = extra
         self.parse = RecordReader(_NAMES, _holders).read
@@ -71,8 +82,9 @@ class Reading:
         self._times: list[datetime] = []
         self._issues: list[Issue] = []
 
-    def add(self, row: int, trace: Mapping[str, Any] | None) -> None:
-        """Take one trace, None for a damaged one."""
+    def add(self, row: int, trace: Mapping[str, Any] | None, mark: Mark) -> None:
+        """Take one trace, None for a damaged one, and the mark of its record."""
+        self.marks[row] = mark
         if trace is None:
             self.damaged += 1
             return
@@ -169,6 +181,7 @@ class Reading:
                 *self._issues,
                 *values.issues,
             ),
+            state=session.state_of(self.marks) if self.marks else None,
         )
 
     def _identity(self, found: FoundTrial, session: Session, values: Values) -> Identity:

@@ -21,8 +21,8 @@ from wmo_distill.sources.captured import Roots, name_in_path
 from wmo_distill.sources.evidence import (
     Evidence,
 )
-from wmo_distill.sources.growth import Own, mark_of, state_of
-from wmo_distill.sources.rllm.reading import Reading, Session, seconds
+from wmo_distill.sources.growth import NO_MARK, Own, mark_by_size
+from wmo_distill.sources.rllm.reading import Reading, Session, mark, seconds
 from wmo_distill.sources.sqlite import (
     Unreadable,
     database_state,
@@ -30,6 +30,7 @@ from wmo_distill.sources.sqlite import (
     has_tables,
     may_hold,
     row_of,
+    size_of,
     text_of,
 )
 from wmo_distill.tokenjson.reader import parsed
@@ -86,6 +87,20 @@ class RllmGateway:
 
         return session.own.now((database_state(files, name),), look)
 
+    def exact_state(self, found: FoundTrial, known: FilesState | None) -> FilesState:
+        """By the texts of the traces that are there now."""
+        session = _session(found)
+        files, name = TrialFiles(found.root.parent), found.root.name
+        if known is not None and (database_state(files, name),) == session.own.files:
+            return known
+
+        def look(connection: sqlite3.Connection) -> FilesState:
+            return session.state_of({row: mark(_record(connection, row)) for row in session.rows})
+
+        with suppress(Unreadable):
+            return from_database(files, name, look)
+        return NO_STATE
+
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         """One episode."""
         session = _session(found)
@@ -93,7 +108,8 @@ class RllmGateway:
         def read(connection: sqlite3.Connection) -> Reading:
             reading = Reading(extra=options.extra)
             for row in session.rows:
-                reading.add(row, _trace(connection, row, reading.parse))
+                record = _record(connection, row)
+                reading.add(row, _trace(record, reading.parse), mark(record))
             return reading
 
         try:
@@ -110,10 +126,14 @@ def _session(found: FoundTrial) -> Session:
 
 
 def _state(connection: sqlite3.Connection, session: Session) -> FilesState:
-    """By the traces that are there now; calls of one time are in the order of their rows."""
-    traces = (_record(connection, row) or () for row in sorted(session.rows))
-    named = session.name, session.run, session.lost, session.task, session.attempt
-    return state_of((mark_of(*trace) for trace in traces), *named)
+    """By the sizes of the traces that are there now."""
+    marks = {}
+    for row in session.rows:
+        found = row_of(connection, _TRACE, row)
+        size = None if found is None else size_of(connection, "traces", "data", row)
+        own = b"" if found is None or not isinstance(found[0], bytes) else found[0]
+        marks[row] = NO_MARK if size is None else mark_by_size(len(own) + size, row, own)
+    return session.state_of(marks)
 
 
 def _sessions(connection: sqlite3.Connection) -> dict[str, tuple[Session, FilesState]]:
@@ -157,9 +177,9 @@ def _chats(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, lis
     """Traces without a session by the row of the first one that they go back to."""
     roots = Roots()
     chats: dict[int, list[int]] = {}
-    times = {row: seconds(_trace(connection, row) or {}) for row in rows}
+    times = {row: seconds(_trace(_record(connection, row)) or {}) for row in rows}
     for row in sorted(rows, key=lambda row: (times[row], row)):
-        trace = _trace(connection, row) or {}
+        trace = _trace(_record(connection, row)) or {}
         prompt = id_row(trace.get("prompt_token_ids")).delta
         answer = id_row(trace.get("completion_token_ids")).delta
         chats.setdefault(roots.add(row, prompt, [answer]), []).append(row)
@@ -174,10 +194,9 @@ def _record(connection: sqlite3.Connection, row: int) -> tuple[Any, bytes] | Non
 
 
 def _trace(
-    connection: sqlite3.Connection, row: int, parse: Callable[[bytes], Any] = parsed
+    found: tuple[Any, bytes] | None, parse: Callable[[bytes], Any] = parsed
 ) -> Mapping[str, Any] | None:
-    """One trace, None if it is damaged."""
-    found = _record(connection, row)
+    """The trace of a record, None if it is damaged."""
     value = None if found is None else parse(found[1])
     if found is None or not isinstance(value, dict):
         return None
