@@ -10,6 +10,7 @@ Only strings and brackets are looked at, so runs of numbers cost next to nothing
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import IO
 
 from wmo_distill.files import Absent, TrialFiles
@@ -25,6 +26,7 @@ _DEEP = 3
 _MARKS = (b'"', b"{", b"}", b"[", b"]")
 """The first bytes of tokens."""
 _BOM = b"\xef\xbb\xbf"
+_HEAD = 1 << 16
 _CHUNK = 1 << 20
 _MARGIN = 64
 """A string this close to the end of what is read may be a key whose colon is still to come."""
@@ -50,14 +52,24 @@ class Element:
         return self.texts.get(key) or None
 
 
-def outline(files: TrialFiles, relative: str, most: int | None = None) -> list[Element]:
-    """The objects of a file, or of its first `most` bytes; none where it is of another form."""
+def outline(files: TrialFiles, relative: str) -> list[Element]:
+    """The objects of a file; none where it is of another form."""
+    return _outline(files, relative, None, None)
+
+
+def first_object(files: TrialFiles, relative: str) -> Element | None:
+    """The first object of a file, as far as its first bytes show it."""
+    return next(iter(_outline(files, relative, _HEAD, 1)), None)
+
+
+def _outline(files: TrialFiles, relative: str, most: int | None, n: int | None) -> list[Element]:
+    """At most `n` objects of the first `most` bytes."""
     opened = files.open(relative)
     if isinstance(opened, Absent):
         return []
     with opened:
         try:
-            return list(_elements(opened, most))
+            return list(islice(_elements(opened, most), n))
         except MemoryError:
             return []
 
@@ -157,8 +169,8 @@ def _tokens(
             at = token.end()
             if token[0] == b"[":
                 at = _next_mark(data, at, ahead)
-            if len(stack) >= _DEEP and (leaves := _LEAVES.match(data, at)):
-                at = leaves.end()
+                if len(stack) >= _DEEP and (leaves := _LEAVES.match(data, at)):
+                    at = leaves.end()
         if ended:
             return
         size = _CHUNK if stop else 2 * size

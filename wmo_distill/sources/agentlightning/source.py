@@ -28,9 +28,8 @@ from wmo_distill.sources.evidence import (
 )
 from wmo_distill.sources.growth import Section, marks_of, state_of_sections
 from wmo_distill.sources.values import Values, group_id, moment, object_in
-from wmo_distill.tokenjson.outline import Element, outline, read_between
+from wmo_distill.tokenjson.outline import Element, first_object, outline, read_between
 
-_HEAD = 65536
 _FIRST = "0"
 """The attempt of a rollout that was not tried again."""
 _EVENT = frozenset(("event_type", "rollout_id", "attempt_id", "data"))
@@ -153,8 +152,8 @@ class AgentLightning:
 def _elements(files: TrialFiles, name: str) -> list[tuple[Section, Element]]:
     """The objects of a file of ours by its name; none of another's, not read to its end."""
     state = files.state_of((name,))
-    head = outline(files, name, _HEAD)
-    if not head or not (head[0].texts.keys() >= _EVENT or _rollout_id(head[0]) is not None):
+    first = first_object(files, name)
+    if first is None or not (first.texts.keys() >= _EVENT or _rollout_id(first) is not None):
         return []
     elements = outline(files, name)
     marks = marks_of(files, name, [(element.start, element.end) for element in elements])

@@ -10,12 +10,11 @@ from wmo_distill.files import TrialFiles
 from wmo_distill.sources.base import Folder, in_each
 from wmo_distill.sources.growth import Section, marks_of
 from wmo_distill.sources.values import object_in
-from wmo_distill.tokenjson.outline import Element, outline, read_between
+from wmo_distill.tokenjson.outline import Element, first_object, outline, read_between
 from wmo_distill.tokenjson.reader import RecordReader
 from wmo_distill.tokenjson.skeleton import ListNames
 
 _NAMES = ListNames("prompt_token_ids", "completion_token_ids", "per_token_logps")
-_HEAD = 65536
 _ENDINGS = (".json", ".jsonl")
 
 
@@ -85,10 +84,10 @@ def _holders(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _pieces(files: TrialFiles, name: str) -> Iterator[Piece]:
     state = files.state_of((name,))
-    head = outline(files, name, _HEAD)
-    if not head or _kind(head[0]) is None:
+    first = first_object(files, name)
+    if first is None or _kind(first) is None:
         return
-    whole = head if head[0].whole and len(head) == 1 else outline(files, name)
+    whole = outline(files, name)
     marks = marks_of(files, name, [(element.start, element.end) for element in whole])
     for element, mark in zip(whole, marks, strict=True):
         kind = _kind(element)
