@@ -69,6 +69,8 @@ def show(out: Dataset, episode: Episode = None, *, options: ShowOptions, printin
 
     if episode is not None and options.row is not None:
         raise UsageError("show: expected EPISODE or --row, found both; give one of them")
+    if options.html is not None and options.each:
+        raise UsageError("show: expected --html or --each, found both; the page shows every token")
     decoder = options.decoder()
     places = [at_row(out, options.row or 0)] if episode is None else trial_of(out, episode)
     records = [read_at(place) for place in places]
@@ -129,11 +131,13 @@ def _write_page(path: Path, episodes: "Checked") -> None:
     from wmo_distill.files import whole_file
     from wmo_distill.page.episode import MARK, episode_page
     from wmo_distill.page.write import check_place
+    from wmo_distill.report.tables import size
 
     check_place(path, MARK.encode(), "--html")
     try:
         with whole_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
             file.writelines(episode_page(episodes))
+        put(f"{visible(str(path))}: {size(path.stat().st_size)}")
     except OSError as error:
         raise UsageError(
             f"--html: expected a file that can be written, found {path}: {error.strerror}; "

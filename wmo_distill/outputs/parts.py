@@ -32,6 +32,10 @@ def writing(
     which says what is there now, where the disk fails. A directory that was made in vain is taken
     away again.
     """
+    if os.fspath(out).encode("utf-8", "ignore") != os.fsencode(out):  # Arrow writes to no other
+        raise UsageError(
+            f"{path_text(out)}: expected a path in UTF-8, found other bytes; name another directory"
+        )
     check_out(out, kind, fresh=fresh)
     parts = Parts(out, kind)
     try:

@@ -1,5 +1,7 @@
 """Two sets of statistics: what differs, with intervals, and the tasks that both have."""
 
+from collections.abc import Mapping
+
 from markupsafe import Markup
 
 from wmo_distill.page.blocks import COLORS, Cell, Figure, Section, Table
@@ -12,11 +14,14 @@ _LEAST_RANGE = 0.1
 _HEAD = ("difference", "95 % interval", "A", "of", "B", "of")
 
 
-def differences(both: Numbers) -> Section:
-    """Every rate and every median of both."""
+def differences(both: Numbers, rates: Mapping[str, Path]) -> Section:
+    """Every rate and every median of both; `rates` are the names of rates with their paths."""
+    names = {f"{path}.value": name for name, path in rates.items()}
     every = both.at("differences")
-    rates = [at for at, one in enumerate(every) if _is_rate(one["key"]) and one["low"] is not None]
-    rows = [_estimate(both, f"differences.{at}", _named(both, every[at]["key"])) for at in rates]
+    known = [at for at, one in enumerate(every) if _is_rate(one["key"]) and one["low"] is not None]
+    rows = [
+        _estimate(both, f"differences.{at}", _named(both, every[at]["key"], names)) for at in known
+    ]
     chart = inline_svg(
         estimates(rows, COLORS[1], _range(rows)),
         "differences",
@@ -27,7 +32,7 @@ def differences(both: Numbers) -> Section:
         "Differences, B less A",
         ["what", *_HEAD],
         [
-            [_name_cell(both, one["key"]), *_cells(both, f"differences.{at}", one["key"])]
+            [_name_cell(both, one["key"], names), *_cells(both, f"differences.{at}", one["key"])]
             for at, one in enumerate(every)
             if one["a"] is not None or one["b"] is not None
         ],
@@ -85,21 +90,21 @@ def _is_rate(key: str) -> bool:
     return key.endswith(".value")
 
 
-def _named(both: Numbers, key: str) -> str:
+def _named(both: Numbers, key: str, names: Mapping[str, str]) -> str:
     """`distributions.turns.p50` is the median of turns, `pass_at_k.2.rate.value` pass@4."""
     first, *rest = key.split(".")
     if first == "pass_at_k":
         return f"pass@{both.at(f'a.{first}.{rest[0]}.k')}"
     if first == "distributions":
         return f"{rest[0].replace('_', ' ')}, median"
-    return " ".join([first, *rest[:-1]]).replace("_", " ")
+    return names.get(key) or " ".join([first, *rest[:-1]]).replace("_", " ")
 
 
-def _name_cell(both: Numbers, key: str) -> Cell:
+def _name_cell(both: Numbers, key: str, names: Mapping[str, str]) -> Cell:
     first, at, *_ = key.split(".")
     if first == "pass_at_k":
         return Markup("pass@{}").format(both.number(f"a.{first}.{at}.k"))
-    return _named(both, key)
+    return _named(both, key, names)
 
 
 def _estimate(both: Numbers, path: Path, name: str) -> Estimate:

@@ -52,7 +52,7 @@ def page_of_both(
     sides = [both.below("a", "A"), both.below("b", "B")]
     of = sequences if comparison.kind == "datums" else rollout
     sections: list[Section] = [
-        differences(both),
+        differences(both, of.RATES),
         paired_tasks(both),
         *of.sections(sides),
         provenance(list(zip("AB", manifests, strict=True))),

@@ -44,7 +44,7 @@ _CALLS: Stages = {
         "funnel.sampled_tokens",
     ),
 }
-_RATES: dict[str, Path] = {
+RATES: dict[str, Path] = {
     "solved, of measured": "solve_rate",
     "solved, of all": "raw_solve_rate",
     "mean of test scores": "graded_solve_rate",
@@ -141,7 +141,7 @@ def _left(side: Numbers) -> Markup:
 
 
 def _rates(sides: Sides) -> Section:
-    figure = rates(sides, _RATES, lambda s: Markup("Over {} records").format(s.number("records")))
+    figure = rates(sides, RATES, lambda s: Markup("Over {} records").format(s.number("records")))
     rows: list[tuple[Cell, Path]] = [
         (Markup("pass@{}").format(side.number(f"pass_at_k.{at}.k")), f"pass_at_k.{at}.rate")
         for side in sides[:1]

@@ -24,7 +24,7 @@ _TOKENS: Stages = {
     "trained tokens": ("trained_tokens", "tokens"),
     "context tokens": ("context_tokens", "tokens"),
 }
-_RATES: dict[str, Path] = {
+RATES: dict[str, Path] = {
     "solved, of measured": "solve_rate",
     "calls cut at the cap": "truncation",
     "groups without contrast": "groups.zero_variance",
@@ -84,7 +84,7 @@ _LAST = "episodes trained"
 
 def _rates(sides: Sides) -> Section:
     figure = rates(
-        sides, _RATES, lambda s: Markup("Over {} groups").format(s.number("groups.groups"))
+        sides, RATES, lambda s: Markup("Over {} groups").format(s.number("groups.groups"))
     )
     sizes = [
         figure
