@@ -313,7 +313,7 @@ def test_the_text_shows_every_denominator_and_no_control_character() -> None:
         rollout_stats(frame(row(task_id="a\x1b[2J"), row(**UNSOLVED)), max_tokens=5)
     )
     assert "0.500  1/2" in text
-    assert "calls at the cap of 5" in text
+    assert "calls at the output cap of 5" in text
     assert "\x1b" not in text
     assert r"a\x1b[2J" in text
     many = rollout_stats(frame(*[row(task_id=f"t{i:02}") for i in range(30)]))

@@ -166,7 +166,8 @@ def _thinned(points: Sequence[ContextAt]) -> list[ContextAt]:
 
 
 def _rates(stats: RolloutStats) -> list[Row]:
-    known = RATES if stats.max_tokens is None else RATES | CAP_RATES
+    caps = {key: f"{name} of {stats.max_tokens:,}" for key, name in CAP_RATES.items()}
+    known = RATES if stats.max_tokens is None else RATES | caps
     return [(name, *rate_cells(getattr(stats, key))) for key, name in known.items()]
 
 
