@@ -85,9 +85,7 @@ def test_nothing_that_a_filter_names_is_a_pattern(answers: Answers) -> None:
     assert ids(answers, stop_reason="nothing") == []
     with pytest.raises(UsageError, match="--where: expected a condition"):
         ids(answers, where="reward + 1")
-    with pytest.raises(
-        UsageError, match="--where: expected a condition .* conversion from `str` to `i32` failed"
-    ):
+    with pytest.raises(UsageError, match=r"--where: expected a condition .* `i32` failed"):
         ids(answers, where="CAST(trial_name AS INT) > 1")
 
 

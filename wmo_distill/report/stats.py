@@ -166,8 +166,9 @@ def _thinned(points: Sequence[ContextAt]) -> list[ContextAt]:
 
 
 def _rates(stats: RolloutStats) -> list[Row]:
-    caps = {key: f"{name} of {stats.max_tokens:,}" for key, name in CAP_RATES.items()}
-    known = RATES if stats.max_tokens is None else RATES | caps
+    known = RATES
+    if stats.max_tokens is not None:
+        known = RATES | {key: f"{name} of {stats.max_tokens:,}" for key, name in CAP_RATES.items()}
     return [(name, *rate_cells(getattr(stats, key))) for key, name in known.items()]
 
 
