@@ -195,7 +195,7 @@ def _stats(
         measured=measured.height,
         infra_failed=failed,
         found=found,
-        spanless=_counted(rows["spanless"].drop_nulls()),
+        spanless=_ranked(rows["spanless"].drop_nulls().value_counts().iter_rows()),
         solve_rate=rate(solved, of),
         raw_solve_rate=rate(int(rows["passed"].sum()), rows.height),
         graded_solve_rate=rate(float(scores.sum()), scores.len()),
@@ -205,7 +205,7 @@ def _stats(
             int((known != StopReason.SUBMITTED.value).sum()), known.len()
         ),
         stop_reasons=_crossed(rows),
-        reference_stop_reasons=dict(sorted(_counted(words).items())),
+        reference_stop_reasons=dict(sorted(words.value_counts().iter_rows())),
         issues=_ranked(tally.issues.items()),
         max_tokens=max_tokens,
         calls_at_cap=_at_cap(rows["at_cap"], rows["calls"], max_tokens),
@@ -293,10 +293,6 @@ def _crossed(rows: pl.DataFrame) -> dict[str, dict[str, int]]:
     for stop, done, n in pairs.iter_rows():
         crossed.setdefault(stop, {})[done] = n
     return crossed
-
-
-def _counted(values: pl.Series) -> dict[str, int]:
-    return _ranked(values.value_counts().iter_rows())
 
 
 def _ranked(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
