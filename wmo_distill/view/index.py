@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from wmo_distill.issues import Issue
 from wmo_distill.outputs.stored import Stored
+from wmo_distill.predicates import is_measured
 from wmo_distill.shards.find import Place
 from wmo_distill.shards.regrades import ATTEMPT, regrades_of
 from wmo_distill.shards.schema import SCHEMA
@@ -147,7 +147,7 @@ def _frame(parts: Sequence[Stored]) -> pl.DataFrame:
     frames = [frame for number, part in enumerate(parts) for frame in _frames(number, part)]
     frame = _counting(pl.concat(frames) if frames else _empty(), parts)
     frame = frame.select(*LISTED, *_MORE, *_PLACE)
-    return frame.with_row_index("order").with_columns(_MEASURED, _N_ISSUES)
+    return frame.with_row_index("order").with_columns(_measured(frame), _N_ISSUES)
 
 
 def _frames(number: int, part: Stored) -> Iterator[pl.DataFrame]:
@@ -178,13 +178,15 @@ def _empty() -> pl.DataFrame:
     )
 
 
-# As `is_measured` decides it.
-_MEASURED = (
-    pl.col("reward").is_finite()
-    & pl.col("reward_valid")
-    & (~pl.col("infra_failed") | pl.col("issues").list.contains(Issue.REWARD_FROM_FILE))
-).fill_null(False).alias("measured")  # fmt: skip
 _N_ISSUES = pl.col("issues").list.len().alias("n_issues")
+
+
+def _measured(frame: pl.DataFrame) -> pl.Series:
+    rows = frame.select("reward", "reward_valid", "infra_failed", "issues").iter_rows()
+    measured = [
+        is_measured(*grade, infra_failed=failed, issues=codes) for *grade, failed, codes in rows
+    ]
+    return pl.Series("measured", measured, pl.Boolean)
 
 
 def _conditions(filters: Mapping[str, str]) -> Iterator[pl.Expr]:
