@@ -9,6 +9,12 @@ _LONGEST = 300
 _MOST = 20
 
 
+def facts(of: object, names: Sequence[str]) -> list[tuple[str, str]]:
+    """The attributes of these names that hold something, as text."""
+    values = [(name, getattr(of, name)) for name in names]
+    return [(name, str(value)) for name, value in values if value not in (None, "", ())]
+
+
 def html_page(title: str, *tables: str) -> str:
     """What a notebook shows: no script, no style but that of the notebook's own tables."""
     return f"<div><strong>{_cell(title)}</strong>{''.join(tables)}</div>"

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
 from wmo_distill.counts import TokenCounts, count_tokens
-from wmo_distill.display import html_page, html_table
+from wmo_distill.display import facts, html_page, html_table
 from wmo_distill.endings import Completion as Completion
 from wmo_distill.endings import StopReason as StopReason
 from wmo_distill.files import FilesState
@@ -243,11 +243,7 @@ class TrialRecord:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the facts, and the first calls."""
-        rows = [
-            (name, str(value))
-            for name in _SHOWN
-            if (value := getattr(self, name)) not in (None, "", ())
-        ]
+        rows = facts(self, _SHOWN)
         counts = self.counts
         rows.append(("tokens", f"{counts.input_tokens:,} fed in, {counts.output_tokens:,} sampled"))
         calls = [
