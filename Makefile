@@ -15,6 +15,11 @@ BUILD ?=
 HAS_CHROMIUM = (for one in chromium chromium-browser google-chrome google-chrome-stable chrome; do \
 	command -v $$one >/dev/null && exit 0; done; exit 1)
 
+# `make test TESTS="-n 4 tests/shards"`: arguments of pytest, which win over those given here. Each
+# process runs neighbouring tests, so that what a file's tests share is made once; one that has run
+# out of tests takes half of another's.
+TESTS ?=
+PARALLEL = -n auto --maxprocesses 8 --dist worksteal
 # `make bench BENCH="--scale 0.1"` is short. The reference needs Python 3.12 or newer; both run on
 # one Python, and one that pysimdjson has wheels for if there is one.
 BENCH ?=
@@ -98,13 +103,13 @@ test: $(VENV)/dev
 	@cd $(HERE) && $(VENV)/bin/ruff format --check --quiet .
 	@cd $(HERE) && $(VENV)/bin/mypy --no-error-summary
 	@$(HAS_CHROMIUM) || echo "no Chromium on PATH: the tests in tests/browser are skipped" >&2
-	@cd $(HERE) && $(VENV)/bin/python -m pytest -q
+	@cd $(HERE) && $(VENV)/bin/python -m pytest -q $(PARALLEL) $(TESTS)
 
 # `make test` runs these too, where there is a Chromium.
 test-view: $(VENV)/dev
 	@$(HAS_CHROMIUM) || { echo "make test-view: expected Chromium on PATH, found none;" \
 		"on Debian: apt-get install chromium" >&2; exit 2; }
-	@cd $(HERE) && $(VENV)/bin/python -m pytest -q tests/view tests/browser
+	@cd $(HERE) && $(VENV)/bin/python -m pytest -q $(PARALLEL) tests/view tests/browser
 
 test-trainers: $(TRAINERS)/done
 	@cd $(HERE) && CLEAN_RUNS=200 $(TRAINERS)/bin/python -m pytest -q -rs tests/exporters tests/train \

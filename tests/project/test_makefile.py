@@ -89,6 +89,14 @@ def test_make_alone_lists_the_targets(venv: Path, tmp_path: Path) -> None:
         assert f"make {target}" in listed
 
 
+def test_arguments_of_the_caller_win(venv: Path, tmp_path: Path) -> None:
+    """pytest takes the last of two."""
+    (venv / "dev").touch()
+    done = make(venv, "-n", "-C", ROOT, "test", "TESTS=-n 3 tests/shards", cwd=tmp_path)
+    (line,) = [line for line in done.stdout.splitlines() if "-m pytest" in line]
+    assert re.search(r" -n auto .* -n 3 tests/shards$", line)
+
+
 def test_the_check_of_a_clone_is_make_test() -> None:
     assert f"make test LOCK={LOCK.relative_to(ROOT)}" in (ROOT / ".ci/run").read_text()
 
