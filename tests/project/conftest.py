@@ -2,11 +2,12 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.project.forked import run_forked
 
 ROOT = Path(__file__).parents[2]
 TRIALS = ROOT / "fixtures" / "trials"
@@ -17,15 +18,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def run_command(*args: object, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
     """Run `wmo-distill ARGS` in a process of its own, 100 columns wide."""
     environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "wmo_distill", *map(str, args)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=environment,
-        timeout=600,
-        check=False,
-    )
+    return run_forked([*map(str, args)], cwd, environment)
 
 
 @pytest.fixture(scope="session")

@@ -59,6 +59,19 @@ def test_version(run: Run) -> None:
     assert run("--version").stdout == f"wmo-distill {wmo_distill.__version__}\n"
 
 
+@pytest.mark.parametrize("args", [("--version",), ("verify", "nowhere"), ("stats", "--help")])
+def test_a_forked_process_is_as_a_new_one(run: Run, args: tuple[str, ...]) -> None:
+    """`run` saves the import of libraries, and nothing else."""
+    new = subprocess.run(
+        [sys.executable, "-m", "wmo_distill", *args],
+        capture_output=True, text=True, env=os.environ | {"COLUMNS": "100"}, check=False,
+    )  # fmt: skip
+    forked = run(*args)
+    assert (forked.returncode, forked.stdout, forked.stderr) == (
+        new.returncode, new.stdout, new.stderr,
+    )  # fmt: skip
+
+
 def test_data_goes_to_stdout_and_talk_to_stderr(run: Run, tmp_path: Path) -> None:
     done = run("build", TRIAL, "-o", tmp_path / "out", "--json")
     assert done.returncode == 0
