@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,12 @@ def stripped(model: LanguageModel, rng: np.random.Generator) -> list[Turn]:
 
 
 def sampled(seed: int, n: int = 30, **how: Any) -> list[list[Turn]]:
+    """Chats that are the caller's to change."""
+    return deepcopy(_sampled(seed, n, **how))
+
+
+@cache
+def _sampled(seed: int, n: int, **how: Any) -> list[list[Turn]]:
     rng = np.random.default_rng([77, seed])
     return [chat(STUDENT, rng, **how) for _ in range(n)]
 

@@ -138,9 +138,12 @@ def processed(
         "llama.cpp": ["top_k", "top_p", "min_p", "temperature"],
         "mlx": ["top_p", "min_p", "top_k", "temperature"],
     }[order]
+    widths = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     now = raw
     whole = raw / temperature if order == "sglang" else raw
     for step in steps:
+        if widths[step] is None:
+            continue
         # Filters that are taken jointly look at the whole distribution, not at what is left.
         seen = np.exp(log_softmax(whole if order in ("sglang", "mlx") else now))
         ranked = np.argsort(-seen, kind="stable")
