@@ -19,8 +19,6 @@ from wmo_distill.pipeline.build import build, build_with
 from wmo_distill.shards.manifest import read_manifest
 from wmo_distill.trial import read_found
 
-# invariants
-
 
 def test_the_same_bytes_whatever_the_workers_and_the_place(tmp_path: Path) -> None:
     make_job(tmp_path / "a" / "job", *(f"t{i}__x" for i in range(8)))
@@ -76,9 +74,6 @@ def test_no_content_of_a_trial_costs_another(
     balanced(place / "out", summary)
     assert summary.found == 4
     assert "job/good" in rows(place / "out", "artifact_dir")
-
-
-# trials that cannot be read
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -166,55 +161,6 @@ def test_a_trial_that_changes_meanwhile(tmp_path: Path) -> None:
     assert build([tmp_path / "job"], out).read == 0
 
 
-# identity
-
-
-def test_one_id_is_written_once_from_the_first_path(tmp_path: Path) -> None:
-    for name in ("b", "a", "c"):
-        make_trial(tmp_path / "job" / name, id="same")
-    out = tmp_path / "out"
-    summary = build([tmp_path / "job"], out)
-    balanced(out, summary)
-    assert (summary.found, summary.written, summary.skipped) == (3, 1, {"duplicate_id": 2})
-    assert rows(out, "artifact_dir") == ["job/a"]
-    row = ledger(out)["job/b"]
-    assert (row["outcome"], row["reasons"], row["part"]) == ("skipped", ["duplicate_id"], None)
-    assert row["trial_id"] == "same"
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        '{"id": "same", "trial_name": "a", "agent_result": {"roll',
-        '{"id": "same", "trial_name": "a", "id": "other"}',
-        '{"id": "same", "trial_name": "a", "id": 5}',
-    ],
-)
-def test_an_id_that_only_the_head_shows_takes_no_row_away(tmp_path: Path, first: str) -> None:
-    put(tmp_path / "job" / "a" / "result.json", first)
-    make_trial(tmp_path / "job" / "b", id="same")
-    make_trial(tmp_path / "job" / "c", id="c")
-    out = tmp_path / "out"
-    summary = build([tmp_path / "job"], out)
-    balanced(out, summary)
-    assert summary.skipped == {}
-    assert rows(out, "artifact_dir") == ["job/a", "job/b", "job/c"]
-
-
-def test_ids_that_no_head_shows(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        text = json.dumps({"trial_name": name, "padding": "p" * 70_000, "id": "same"})
-        put(tmp_path / "job" / name / "result.json", text)
-    out = tmp_path / "out"
-    summary = build_with(read_found, [tmp_path / "job"], out)
-    balanced(out, summary)
-    assert rows(out, "artifact_dir") == ["job/a"]
-    assert [part.file for part in read_manifest(out).parts] == ["parts/part-00000.parquet"]
-
-
-# the edges
-
-
 def test_a_build_of_nothing_is_a_dataset(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     out = tmp_path / "out"
@@ -273,9 +219,6 @@ def test_a_dry_run_writes_nothing_and_tells_what_a_build_would_do(tmp_path: Path
     done = build([job], out)
     for name in ("found", "written", "skipped", "read", "bytes_in", "bytes_read", "removed"):
         assert getattr(told, name) == getattr(done, name), name
-
-
-# what is found wrong before any work
 
 
 def test_an_out_directory_of_something_else(tmp_path: Path) -> None:
