@@ -1,27 +1,18 @@
 """What is a trial, what is a job, and where a search must not go."""
 
-import json
 import os
-import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pipeline_trials import make_job, make_trial, put, result
 
 from wmo_distill.errors import UsageError
-from wmo_distill.files import TrialFiles
 from wmo_distill.sources.finding import discover, found_at
 from wmo_distill.sources.harbor.discovery import Job, surroundings
-from wmo_distill.tokenjson.head import FIRST_BYTES, HEAD_BYTES, Head, head_of, read_head
 
 
 def paths(*roots: Path) -> list[str]:
     return [trial.path for trial in discover(roots).trials]
-
-
-# invariants
 
 
 def test_order_and_spelling_of_paths_do_not_matter(tmp_path: Path) -> None:
@@ -43,35 +34,6 @@ def test_paths_sort_as_utf8_bytes(tmp_path: Path) -> None:
     found = paths(tmp_path / "job")
     assert len(found) == 2 * len(names)
     assert found == sorted(found, key=str.encode)
-
-
-@given(st.data())
-def test_a_head_knows_the_keys_of_the_outermost_object_only(data: st.DataObject) -> None:
-    names = st.sampled_from(["id", "trial_name", "n_total_trials", "x", 'q"uote', "é", "\\"])
-    leaf = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-    value = st.recursive(
-        leaf, lambda v: st.lists(v, max_size=3) | st.dictionaries(names, v, max_size=3)
-    )
-    document = data.draw(st.dictionaries(names, value, max_size=6))
-    indent = data.draw(st.sampled_from([None, 4]))
-    ascii_only = data.draw(st.booleans())
-    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only).encode()
-    head = head_of(text)
-    texts = {k: v if isinstance(v, str) else None for k, v in document.items()}
-    if head.whole:
-        assert head.keys == texts
-    else:
-        assert head.keys.keys() >= {"id", "trial_name"}
-    cut = data.draw(st.integers(0, len(text)))
-    assert head_of(text[:cut]).keys.keys() <= texts.keys()
-
-
-@given(st.binary(max_size=60), st.sampled_from([b"", b"{", b'{"trial_name":', b"\xef\xbb\xbf{"]))
-def test_a_head_of_anything_never_raises(data: bytes, start: bytes) -> None:
-    head_of(start + data)
-
-
-# trials
 
 
 @pytest.mark.parametrize(
@@ -120,32 +82,6 @@ def test_what_is_a_trial(tmp_path: Path, files: dict[str, object], is_trial: boo
     assert paths(root) == (["root/t"] if is_trial else [])
 
 
-@pytest.mark.parametrize("size", [0, FIRST_BYTES, HEAD_BYTES - 40, HEAD_BYTES, 3 * HEAD_BYTES])
-@pytest.mark.parametrize("indent", [None, 4])
-def test_keys_are_found_wherever_they_stand(tmp_path: Path, size: int, indent: int | None) -> None:
-    padding = {"padding": "p" * size, "more": list(range(50))}
-    put(tmp_path / "root/a/result.json", json.dumps({**padding, "trial_name": "t"}, indent=indent))
-    put(tmp_path / "root/b/result.json", json.dumps({**padding, "name": "t"}, indent=indent))
-    put(
-        tmp_path / "root/c/result.json",
-        json.dumps({"n_total_trials": 1, **padding, "trial_results": [{"trial_name": "t"}]}),
-    )
-    assert paths(tmp_path / "root") == ["root/a"]
-
-
-def test_a_large_result_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_trial(tmp_path / "t")
-    with open(tmp_path / "t" / "result.json", "r+b") as file:
-        file.truncate(1 << 40)
-
-    def fail(*_: object) -> None:
-        raise AssertionError("read whole")
-
-    monkeypatch.setattr("wmo_distill.sources.harbor.discovery.read_result", fail)
-    found = discover([tmp_path / "t"]).trials[0]
-    assert (found.trial_name, found.trial_id) == ("t", result("t")["id"])
-
-
 def test_nothing_is_searched_below_a_trial(tmp_path: Path) -> None:
     trial = make_trial(tmp_path / "root" / "t")
     make_trial(trial / "artifacts" / "inner")
@@ -181,9 +117,6 @@ def test_the_job_of_a_trial(tmp_path: Path, files: dict[str, object], job: Job |
     assert [surroundings(found).job for found in discover([tmp_path / "j"]).trials] == [job]
     assert [surroundings(found).job for found in discover([trial]).trials] == [job]
     assert surroundings(found_at(trial, tmp_path)).job == job
-
-
-# what must not be followed, and what must not hurt
 
 
 def test_links_below_a_path_are_not_followed(tmp_path: Path) -> None:
@@ -259,9 +192,6 @@ def test_a_deep_tree(tmp_path: Path) -> None:
     assert len(paths(tmp_path / "root")) == 1
 
 
-# paths
-
-
 def test_the_parent(tmp_path: Path) -> None:
     one = make_trial(tmp_path / "a" / "b" / "t1")
     two = make_trial(tmp_path / "a" / "c" / "t2")
@@ -303,16 +233,6 @@ def test_a_path_outside_the_parent_is_named_before_any_search(tmp_path: Path) ->
     assert str(told.value).startswith(f"{tmp_path / 'b'}: expected a PATH below {tmp_path / 'a'}")
 
 
-def test_an_identity_that_is_last_is_found_too(tmp_path: Path) -> None:
-    value = {"padding": "x" * HEAD_BYTES, **result("t1", id="late")}
-    put(tmp_path / "dir" / "result.json", value)
-    put(tmp_path / "job" / "result.json", {"stats": "x" * HEAD_BYTES, "n_total_trials": 1})
-    (trial,) = discover([tmp_path]).trials
-    assert (trial.path, trial.trial_id, trial.trial_name) == (
-        f"{tmp_path.name}/dir", "late", "t1",
-    )  # fmt: skip
-
-
 def test_no_two_names_become_one(tmp_path: Path) -> None:
     """A name that is not UTF-8, and the name that reads as it is written."""
     names = [b"t\xff", b"t\\xff", b"t\\x5cxff", b"t\\y"]
@@ -321,24 +241,3 @@ def test_no_two_names_become_one(tmp_path: Path) -> None:
         put(tmp_path / os.fsdecode(name) / "result.json", result("t"))
     found = [trial.path.rpartition("/")[2] for trial in discover([tmp_path]).trials]
     assert sorted(found) == sorted([r"t\xff", r"t\x5cxff", r"t\x5cx5cxff", r"t\y"])
-
-
-def test_heads_of_files(tmp_path: Path) -> None:
-    put(tmp_path / "latin.json", "")
-    (tmp_path / "latin.json").write_bytes(b'{"id": "\xe9", "trial_name": "t"}')
-    head = read_head(TrialFiles(tmp_path), "latin.json")
-    assert isinstance(head, Head)
-    assert head.is_trial
-    put(tmp_path / "bom.json", '\ufeff{"trial\\u005fname": "t\\ud800", "id": ""}')
-    head = read_head(TrialFiles(tmp_path), "bom.json")
-    assert isinstance(head, Head)
-    assert (head.text("trial_name"), head.text("id")) == ("t\ufffd", None)
-    rng = random.Random(0)
-    for _ in range(200):
-        data = result("t")
-        items = list(data.items())
-        rng.shuffle(items)
-        put(tmp_path / "r.json", dict(items))
-        head = read_head(TrialFiles(tmp_path), "r.json")
-        assert isinstance(head, Head)
-        assert (head.text("trial_name"), head.text("id")) == ("t", data["id"])
