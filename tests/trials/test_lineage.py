@@ -3,9 +3,7 @@
 A toy chat template: a turn is OPEN role text END. Its header is NEWLINE OPEN ASSISTANT.
 """
 
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,84 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
+from tests.trials.toy_chats import (
+    ASSISTANT,
+    END,
+    SYSTEM,
+    USER,
+    Chat,
+    placed,
+    prompt,
+    recorded,
+    segments,
+    turn,
+)
 from wmo_distill.issues import Issue
-from wmo_distill.records import SegmentInfo, SegmentKind, SpanSource
-from wmo_distill.sources.evidence import Evidence, Identity
-from wmo_distill.sources.recorded import Call, CallStatus
-from wmo_distill.tokenjson.rows import DAMAGED_IDS, id_row, logprob_row, shared_rows
-from wmo_distill.trials.placing import Spans, placed_spans
+from wmo_distill.records import SegmentInfo, SegmentKind
+from wmo_distill.sources.recorded import CallStatus
+from wmo_distill.tokenjson.rows import id_row
 
-OPEN, END, NEWLINE, SYSTEM, USER, ASSISTANT = range(1, 7)
-HEADER = [NEWLINE, OPEN, ASSISTANT]
 WORDS = range(100, 120)
-
-
-def turn(role: int, *text: int) -> list[int]:
-    return [OPEN, role, *text, END]
-
-
-def prompt(*turns: list[int]) -> list[int]:
-    """Turns, each on its line, and the header of the answer to come."""
-    joined: list[int] = []
-    for one in turns:
-        joined += [*([NEWLINE] if joined else []), *one]
-    return joined + HEADER
 
 
 def answered(asked: list[int], *text: int) -> list[int]:
     return [*asked, *text, END]
-
-
-class Chat:
-    """A policy's chat as it really was; `ask` samples, `goes_on` adds what the harness says."""
-
-    def __init__(self, system: int) -> None:
-        self.history = prompt(turn(SYSTEM, system), turn(USER, 50))
-
-    def ask(self, *text: int) -> tuple[list[int], list[int]]:
-        asked, sampled = list(self.history), [*text, END]
-        self.history = asked + sampled
-        return asked, sampled
-
-    def goes_on(self, *text: int) -> None:
-        self.history = [*self.history, NEWLINE, *turn(USER, *text), *HEADER]
-
-
-def recorded(calls: Sequence[tuple[list[int], list[int]]], **more: Any) -> list[Call]:
-    rows = shared_rows([id_row(asked) for asked, _ in calls])
-    return [
-        Call(k, row, id_row(sampled), logprob_row([-0.5] * len(sampled)), **more)
-        for k, (row, (_, sampled)) in enumerate(zip(rows, calls, strict=True))
-    ]
-
-
-def placed(calls: Sequence[Call], **more: Any) -> Spans:
-    evidence = Evidence(identity=Identity(), calls=calls, call_source=SpanSource.CAPTURE, **more)
-    spans = placed_spans(evidence)
-    dropped = sum(issue.drops_call for issue in spans.issues)
-    assert spans.calls_found == len(spans.spans) + dropped == len(calls)
-    assert {span.segment for span in spans.spans} <= set(range(len(spans.segments)))
-    by_index = {call.call_index: call for call in calls}
-    for span in spans.spans:
-        call = by_index[span.call_index]
-        assert span.prompt_token_ids.tolist() == _ids(call.prompt)
-        assert span.sampled_token_ids is not None
-        assert span.sampled_token_ids.tolist() == _ids(call.completion)
-    return spans
-
-
-def _ids(row: Any) -> list[int]:
-    from wmo_distill.tokenjson.rows import whole_row
-
-    found = whole_row(row)
-    return [] if found is None else found.tolist()
-
-
-def segments(spans: Spans) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in spans.segments]
-    for span in spans.spans:
-        found[span.segment].append(span.call_index)
-    return found
 
 
 def test_one_chat_is_one_segment() -> None:
@@ -164,69 +106,6 @@ def test_of_two_last_answers_the_later_one_is_used() -> None:
     assert sorted(spans.issues) == sorted([Issue.AMBIGUOUS_LAST_CALL, Issue.SUPERSEDED])
 
 
-@pytest.mark.parametrize("missing", [1, 2, 3])
-def test_a_call_that_nobody_recorded_is_a_hole(missing: int) -> None:
-    chat = Chat(10)
-    calls = []
-    for k in range(5):
-        calls.append(chat.ask(100 + k))
-        chat.goes_on(60 + k)
-    del calls[missing]
-    spans = placed(recorded(calls))
-    assert (segments(spans), spans.holes) == ([[0, 1, 2, 3]], 1)
-
-
-def test_a_dropped_call_is_no_hole() -> None:
-    chat = Chat(10)
-    calls = []
-    for k in range(3):
-        calls.append(chat.ask(100 + k))
-        chat.goes_on(60 + k)
-    rows = recorded(calls)
-    rows[1] = rows[1]._replace(prompt=DAMAGED_IDS)
-    rows[2] = rows[2]._replace(prompt=id_row(calls[2][0]))
-    evidence = Evidence(identity=Identity(), calls=rows, call_source=SpanSource.CAPTURE)
-    spans = placed_spans(evidence)
-    assert (spans.holes, spans.issues) == (0, (Issue.PROMPT_DAMAGED,))
-
-
-def test_answers_that_were_stripped_or_tokenized_anew_are_no_holes() -> None:
-    """Each prompt holds the answers before it in other tokens, as templates rewrite thinking."""
-    system = turn(SYSTEM, 10)
-    turns = [system, turn(USER, 50)]
-    calls = []
-    for k in range(4):
-        calls.append((prompt(*turns), [90, 91, 100 + k, END]))
-        turns += [turn(ASSISTANT, 100 + k), turn(USER, 60 + k)]
-    spans = placed(recorded(calls))
-    assert (segments(spans), spans.holes, spans.issues) == ([[0, 1, 2, 3]], 0, ())
-
-
-def test_a_hole_among_rewritten_answers() -> None:
-    turns = [turn(SYSTEM, 10), turn(USER, 50)]
-    calls = []
-    for k in range(4):
-        calls.append((prompt(*turns), [90, 91, 100 + k, END]))
-        turns += [turn(ASSISTANT, 100 + k), turn(USER, 60 + k)]
-    del calls[1]
-    assert placed(recorded(calls)).holes == 1
-
-
-def test_a_history_before_the_first_call_proves_nothing() -> None:
-    chat = Chat(10)
-    chat.history = prompt(turn(SYSTEM, 10), turn(USER, 50), turn(ASSISTANT, 51), turn(USER, 52))
-    calls = [chat.ask(100)]
-    chat.goes_on(60)
-    calls.append(chat.ask(101))
-    spans = placed(recorded(calls))
-    assert (spans.holes, spans.issues) == (0, (Issue.HISTORY_BEFORE_FIRST_CALL,))
-
-
-def test_without_a_common_end_nothing_can_be_proved() -> None:
-    spans = placed(recorded([([7, 8], [9]), ([7, 8, 9, 10], [11])]))
-    assert spans.issues == (Issue.HOLE_UNPROVABLE,)
-
-
 def test_declared_chats_are_as_declared() -> None:
     """Two chats that the tokens would join."""
     main, twin = Chat(10), Chat(10)
@@ -270,18 +149,6 @@ def test_a_broken_stream_is_not_trained() -> None:
     assert spans.spans[1].used is False
 
 
-def test_two_answers_that_were_passed_over_show_no_hole() -> None:
-    chat = Chat(10)
-    calls = [(list(chat.history), [110, END]), chat.ask(100)]
-    chat.goes_on(60)
-    calls.append(chat.ask(101))
-    chat.goes_on(61)
-    calls += [(list(chat.history), [111, END]), chat.ask(102)]
-    chat.goes_on(62)
-    spans = placed(recorded([*calls, chat.ask(103)]))
-    assert (segments(spans), spans.holes) == ([[1, 2, 4, 5], [0, 3]], 0)
-
-
 def test_a_broken_stream_at_the_end_of_a_chat_is_not_trained() -> None:
     chat = Chat(10)
     calls = [chat.ask(100)]
@@ -296,33 +163,6 @@ def test_only_broken_streams() -> None:
     calls = recorded([([7, 8], [9]), ([10, 11, 12], [13])])
     spans = placed([call._replace(status=CallStatus.CUT) for call in calls])
     assert segments(spans) == [[], [0, 1]]
-
-
-def test_an_ordinary_word_is_no_header() -> None:
-    """Answers end with an id that prompts do not hold, as a tool call's end in harmony."""
-    call_end, tool = 8, 9
-    first = [OPEN, USER, 50, END, OPEN, ASSISTANT]
-    answer = [100, call_end]
-    second = [*first, *answer, OPEN, tool, 80, ASSISTANT, 81, END, OPEN, ASSISTANT]
-    spans = placed(recorded([(first, answer), (second, [101, END])]))
-    assert spans.holes == 0
-
-
-def test_one_common_id_proves_nothing() -> None:
-    """The prompts end alike in a line break alone."""
-    one, two = [OPEN, USER, 50, NEWLINE], [OPEN, USER, 50, NEWLINE, 100, NEWLINE, 60, NEWLINE]
-    spans = placed(recorded([(one, [100]), (two, [101])]))
-    assert spans.holes == 0
-    assert Issue.HOLE_UNPROVABLE in spans.issues
-
-
-def test_a_break_where_the_first_message_ends_with_the_header() -> None:
-    """Without a system message, and with a header of one id, as DeepSeek has it."""
-    begin = 9
-    first = [begin, USER, 50, ASSISTANT]
-    second = [begin, USER, 50, ASSISTANT, 102, END, USER, 60, ASSISTANT]
-    spans = placed(recorded([(first, [100, 101, END]), (second, [100, END])]))
-    assert segments(spans) == [[0, 1]]
 
 
 def test_versions_that_cannot_be_are_an_issue() -> None:
