@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import wmo_distill
 from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB
 from wmo_distill.datums.build import record_datums
 from wmo_distill.datums.dataset import DatumRow, iter_datums
@@ -26,15 +25,6 @@ from wmo_distill.outputs.manifest import MANIFEST
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.scan import iter_records
 from wmo_distill.tokens import TokenSpan
-
-TRIALS = Path(__file__).parents[2] / "fixtures/trials"
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dataset") / "shards"
-    wmo_distill.build([TRIALS], out, workers=1)
-    return out
 
 
 def same(a: Any, b: Any) -> bool:

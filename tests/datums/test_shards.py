@@ -19,18 +19,8 @@ from wmo_distill.datums.options import DatumOptions
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.errors import UsageError
-from wmo_distill.pipeline.build import build
 from wmo_distill.records import StopReason
 from wmo_distill.shards.scan import iter_records
-
-TRIALS = Path(__file__).parents[2] / "fixtures/trials"
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dataset") / "shards"
-    build([TRIALS], out, workers=1)
-    return out
 
 
 def rows(out: Path) -> list[dict[str, Any]]:

@@ -18,17 +18,8 @@ from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.datums.verify import verify_datums
 from wmo_distill.errors import UsageError
-from wmo_distill.pipeline.build import build
 
-TRIALS = Path(__file__).parents[2] / "fixtures/trials"
 Rows = list[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dataset") / "shards"
-    build([TRIALS], out, workers=1)
-    return out
 
 
 def part_of(datums: Path) -> Path:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
 import wmo_distill
@@ -17,13 +16,6 @@ from wmo_distill.sources.harbor.messages import ChatFlag, read_chats
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRIALS = FIXTURES / "trials"
 COMPACTED = "Performed context summarization and handoff to continue task."
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dataset") / "shards"
-    wmo_distill.build([TRIALS], out, workers=1)
-    return out
 
 
 def rows(out: Path, summary: MessageSummary) -> list[Any]:

@@ -27,15 +27,6 @@ from wmo_distill.stats.calls import MainCalls
 from wmo_distill.stats.rollout import RolloutStats, dataset_stats, rollout_stats
 from wmo_distill.tokens import TokenSpan
 
-TRIALS = Path(__file__).parents[2] / "fixtures/trials"
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dataset") / "shards"
-    wmo_distill.build([TRIALS], out, workers=1)
-    return out
-
 
 def main_calls(row: dict[str, Any]) -> list[tuple[list[int], dict[str, Any]]]:
     """The main chat's calls with their whole prompts, from the columns as docs/records.md says."""

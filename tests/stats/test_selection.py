@@ -5,7 +5,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import wmo_distill
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import UsageError
 from wmo_distill.shards.scan import iter_batches, scan
@@ -14,15 +13,6 @@ from wmo_distill.shards.selection import chosen
 from wmo_distill.stats.datums import datum_stats
 from wmo_distill.stats.rollout import dataset_stats
 from wmo_distill.view.answers import Answers
-
-TRIALS = Path(__file__).parents[2] / "fixtures/trials"
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dataset") / "shards"
-    wmo_distill.build([TRIALS], out, workers=1)
-    return out
 
 
 @pytest.mark.parametrize(
