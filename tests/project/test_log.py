@@ -77,6 +77,9 @@ def test_what_is_wrong_with_the_arguments(run: Run, tmp_path: Path, command: str
         assert not event["message"].startswith("wmo-distill")
         assert "expected an option" in event["message"] or arguments[1:] != ["--none"]
         assert "--log-format" not in event["message"]
+
+
+def test_a_command_that_there_is_not(run: Run) -> None:
     assert names(run("none", "--log-format", "json").stderr) == ["refusal"]
 
 
