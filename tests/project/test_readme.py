@@ -133,7 +133,7 @@ def run_readme_python(place: Path) -> None:
             env=environment(place),
             check=True,
             capture_output=True,
-            timeout=120,
+            timeout=600,
         )
 
 

@@ -78,7 +78,7 @@ def _begin(barrier: Barrier) -> None:
 
 def write(kind: str, source: str, out: str) -> str:
     """Write a directory, beginning with the others; "" or what the command would say."""
-    _barrier.wait(60.0)
+    _barrier.wait(600.0)
     try:
         if kind == "build":
             build([Path(source) / "job"], out, workers=1)

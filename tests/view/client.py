@@ -17,7 +17,7 @@ class Client:
         self, path: str, method: str = "GET", host: str | None = None
     ) -> tuple[http.client.HTTPResponse, bytes]:
         assert self.address.port is not None
-        connection = http.client.HTTPConnection("127.0.0.1", self.address.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.address.port, timeout=300)
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", self.address.netloc if host is None else host)
         connection.endheaders()

@@ -87,7 +87,7 @@ def test_what_is_wrong_is_said_before_serving(
     done = subprocess.run(
         [sys.executable, "-m", "wmo_distill", "view", *arguments],
         cwd=tmp_path, env={"PYTHONPATH": str(data.ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     assert said in done.stderr
@@ -105,7 +105,7 @@ def test_a_signal_ends_it_with_a_line(tmp_path: Path, number: signal.Signals) ->
         client = Client(process.stdout.readline().strip())
         assert client.api("episodes")["found"] == 1
         process.send_signal(number)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
     assert process.returncode == 128 + number
     first, last = said.splitlines()
     assert "serving on this machine alone" in first
