@@ -1,4 +1,4 @@
-"""The bank of recorder files held against what was sampled (`expected.json`)."""
+"""The bank of recorders' files, a rollout at a time: its record against what was sampled."""
 
 import json
 import math
@@ -10,14 +10,7 @@ from typing import Any
 
 from wmo_distill import TokenSpan, TrialRecord, build, iter_records, verify
 
-BANK = Path(__file__).parents[2] / "fixtures/recorders"
 Change = Callable[[Any], None]
-
-
-def runs(name: str) -> list[Path]:
-    found = sorted(path.parent for path in (BANK / name).glob("*/expected.json"))
-    assert found
-    return found
 
 
 def copied(run: Path, to: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The bank of recorders' files in fixtures/: each run held against what was really sampled."""
+"""The bank of recorders' files in fixtures/, a run at a time: what a build makes of it."""
 
 import json
 import shutil
@@ -28,7 +28,9 @@ DAMAGE = st.lists(
 
 
 def runs(recorder: str) -> list[Path]:
-    return sorted(path.parent for path in (BANK / recorder).glob("*/expected.json"))
+    found = sorted(path.parent for path in (BANK / recorder).glob("*/expected.json"))
+    assert found
+    return found
 
 
 def copied(run: Path, to: Path) -> Path:

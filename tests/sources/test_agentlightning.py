@@ -8,14 +8,15 @@ import pytest
 
 from tests.effort import examples
 from tests.sources import capture_bank as bank
+from tests.sources.recorder_bank import BANK, runs
 from wmo_distill import TrialRecord, build, build_datum_shards, export_datums
 
 NAME = "agentlightning-events"
-RUNS = bank.runs(NAME)
+RUNS = runs(NAME)
 
 
 def edited(run: str, tmp: Path, change: bank.Change, name: str = "ro-0.events.json") -> TrialRecord:
-    return bank.edited(bank.BANK / NAME / run, name, tmp, change)
+    return bank.edited(BANK / NAME / run, name, tmp, change)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
@@ -52,7 +53,7 @@ def test_damage_never_raises_nor_invents(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_reward_that_the_trainer_filled_in_does_not_count(tmp_path: Path) -> None:
-    (record,) = bank.built([bank.copied(bank.BANK / NAME / "retry", tmp_path)], tmp_path / "out")
+    (record,) = bank.built([bank.copied(BANK / NAME / "retry", tmp_path)], tmp_path / "out")
     assert (record.reward, record.reward_valid, record.measured) == (1.0, False, False)
 
 
@@ -135,7 +136,7 @@ def test_a_validation_rollout_is_kept_and_not_trained(tmp_path: Path) -> None:
 
 
 def test_events_of_several_attempts_as_lines_that_grow(tmp_path: Path) -> None:
-    source = bank.copied(bank.BANK / NAME / "group", tmp_path)
+    source = bank.copied(BANK / NAME / "group", tmp_path)
     lines = []
     for number in range(2):
         events = json.loads((source / f"ro-{number}.events.json").read_text())
@@ -158,7 +159,7 @@ def test_events_of_several_attempts_as_lines_that_grow(tmp_path: Path) -> None:
 
 
 def test_a_rollout_without_events_keeps_its_row(tmp_path: Path) -> None:
-    source = bank.copied(bank.BANK / NAME / "version", tmp_path)
+    source = bank.copied(BANK / NAME / "version", tmp_path)
     (source / "ro-0.events.json").unlink()
     (record,) = bank.built([source], tmp_path / "out")
     assert (record.trial_id, record.spans, record.task_id) == ("version/ro-0", (), "task-1")

@@ -9,17 +9,18 @@ import pytest
 
 from tests.effort import examples
 from tests.sources import capture_bank as bank
+from tests.sources.recorder_bank import BANK, runs
 from wmo_distill import TrialRecord, build, build_datum_shards, export_datums
 
 NAME = "openenv-capture"
 TRIAL = Path(__file__).parents[2] / "fixtures/trials/01-solved"
-RUNS = bank.runs(NAME)
+RUNS = runs(NAME)
 
 
 def edited(
     run: str, tmp: Path, change: bank.Change, name: str = "roll-0.rollout.json"
 ) -> TrialRecord:
-    return bank.edited(bank.BANK / NAME / run, name, tmp, change)
+    return bank.edited(BANK / NAME / run, name, tmp, change)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
@@ -55,13 +56,13 @@ def test_damage_never_raises_nor_invents(run: Path, tmp_path: Path) -> None:
 
 def test_endings(tmp_path: Path) -> None:
     def ending(run: str) -> str:
-        source = bank.BANK / NAME / run
+        source = BANK / NAME / run
         return bank.built([bank.copied(source, tmp_path)], tmp_path / "o" / run)[0].stop_reason
 
     assert ending("budget") == "max_turns"
     assert ending("failed") == "context_overflow"
     assert ending("multi") == "unknown"
-    records = bank.built([bank.copied(bank.BANK / NAME / "results", tmp_path)], tmp_path / "out")
+    records = bank.built([bank.copied(BANK / NAME / "results", tmp_path)], tmp_path / "out")
     stopped = bank.of_rollout(records, "roll-2")
     assert (stopped.stop_reason, stopped.exception_type) == ("not_run", "EnvironmentStartError")
     assert (stopped.reward, stopped.infra_failed) == (None, True)
@@ -95,10 +96,10 @@ def test_the_headline_reward_counts_under_any_name(tmp_path: Path) -> None:
 
 
 def test_a_document_and_a_result_of_one_session_are_one_episode(tmp_path: Path) -> None:
-    source = bank.copied(bank.BANK / NAME / "lineages", tmp_path)
-    results = json.loads((bank.BANK / NAME / "results" / "results.json").read_text())
+    source = bank.copied(BANK / NAME / "lineages", tmp_path)
+    results = json.loads((BANK / NAME / "results" / "results.json").read_text())
     (source / "results.json").write_text(json.dumps(results[:1]))
-    alone = bank.expected(bank.BANK / NAME / "lineages")[0]
+    alone = bank.expected(BANK / NAME / "lineages")[0]
     (record,) = bank.built([source], tmp_path / "out")
     bank.check_rollout(record, {**alone, "reward": 1.0})
     assert (record.trial_name, record.task_id) == ("echo__0", "toy/echo")
@@ -108,7 +109,7 @@ def test_a_document_and_a_result_of_one_session_are_one_episode(tmp_path: Path) 
 
 
 def test_trace_entries_are_read_where_there_is_nothing_else(tmp_path: Path) -> None:
-    source = bank.copied(bank.BANK / NAME / "lineages", tmp_path)
+    source = bank.copied(BANK / NAME / "lineages", tmp_path)
     (source / "roll-0.rollout.json").unlink()
     (record,) = bank.built([source], tmp_path / "out")
     assert len(record.spans) == 3
@@ -116,7 +117,7 @@ def test_trace_entries_are_read_where_there_is_nothing_else(tmp_path: Path) -> N
 
 
 def test_a_run_of_the_ui(tmp_path: Path) -> None:
-    results = json.loads((bank.BANK / NAME / "results" / "results.json").read_text())
+    results = json.loads((BANK / NAME / "results" / "results.json").read_text())
     about = {
         "id": "20260922-000000-a1b2c3", "status": "done", "created": 1790000000.0,
         "finished": 1790000060.5, "dataset": "toy@1", "task_name": "echo", "harness": "toy",
@@ -128,7 +129,7 @@ def test_a_run_of_the_ui(tmp_path: Path) -> None:
     failed = {**about, "id": "20260922-000000-ffffff", "status": "failed", "error": "no sandbox"}
     (folder / "b.json").write_text(json.dumps({**failed, "result": None}))
     ran, crashed = bank.built([folder], tmp_path / "out")
-    bank.check_rollout(ran, bank.expected(bank.BANK / NAME / "results")[1])
+    bank.check_rollout(ran, bank.expected(BANK / NAME / "results")[1])
     assert (ran.model_name, ran.agent_name, ran.job) == ("toy-policy", "toy", "runs")
     assert ran.started_at is not None
     assert ran.finished_at is not None
@@ -143,7 +144,7 @@ def test_lineages_without_tools_are_distinguished_by_their_tokens(tmp_path: Path
 
     record = edited("lineages", tmp_path, toolless)
     assert [segment.kind for segment in record.segments] == ["main", "subagent"]
-    bank.check_rollout(record, bank.expected(bank.BANK / NAME / "lineages")[0])
+    bank.check_rollout(record, bank.expected(BANK / NAME / "lineages")[0])
 
 
 def test_the_agents_chat_is_the_main_one_though_another_came_first(tmp_path: Path) -> None:
@@ -191,7 +192,7 @@ def test_an_evaluation_is_kept_and_not_trained(tmp_path: Path) -> None:
 
 
 def test_results_that_are_still_being_written(tmp_path: Path) -> None:
-    source = bank.copied(bank.BANK / NAME / "results", tmp_path)
+    source = bank.copied(BANK / NAME / "results", tmp_path)
     whole = (source / "results.json").read_bytes()
     cut = whole.index(b'"roll-2"') + 20
     (source / "results.json").write_bytes(whole[:cut])
@@ -209,14 +210,14 @@ def test_a_trial_of_harbor_stays_one(tmp_path: Path) -> None:
     shutil.copytree(TRIAL, job)
     (result,) = job.rglob("*__*/result.json")
     for folder in (job, result.parent, result.parent / "agent"):
-        shutil.copy(bank.BANK / NAME / "results" / "results.json", folder / "rollouts.json")
+        shutil.copy(BANK / NAME / "results" / "results.json", folder / "rollouts.json")
     records = bank.built([job], tmp_path / "out")
     assert sorted(record.format for record in records) == ["harbor"] + ["openenv"] * 4
 
 
 def test_links_and_other_files_are_left_alone(tmp_path: Path) -> None:
-    source = bank.copied(bank.BANK / NAME / "single", tmp_path)
-    (source / "link.json").symlink_to(bank.BANK / NAME / "multi" / "roll-0.rollout.json")
+    source = bank.copied(BANK / NAME / "single", tmp_path)
+    (source / "link.json").symlink_to(BANK / NAME / "multi" / "roll-0.rollout.json")
     (source / "other.json").write_text('{"session_id": "x", "turns": 3}')
     (source / "list.json").write_text("[[1, 2], 3]")
     (source / "empty.json").touch()
