@@ -70,11 +70,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def columns_like(name: str, columns: Iterable[str]) -> str:
-    """What to give in place of an unknown column: those of a similar name, else any."""
-    known = list(columns)
+def names_like(name: str, names: Iterable[str], kind: str = "columns") -> str:
+    """What to give in place of an unknown name: similar ones, else any."""
+    known = list(names)
     like = get_close_matches(name, known)
-    return f"did you mean {' or '.join(like)}?" if like else f"the columns are {', '.join(known)}"
+    return f"did you mean {' or '.join(like)}?" if like else f"the {kind} are {', '.join(known)}"
 
 
 @contextmanager

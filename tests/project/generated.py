@@ -20,6 +20,7 @@ from wmo_distill.issues import meanings_table
 from wmo_distill.report.datums import FIXES
 from wmo_distill.shards.columns import columns_table
 from wmo_distill.shards.schema import COLUMNS, LEDGER_COLUMNS
+from wmo_distill.shards.where import FUNCTIONS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "wmo_distill"
@@ -112,6 +113,12 @@ def breaks_table() -> str:
     return f"| cause | what happened, and what helps |\n| --- | --- |\n{rows}"
 
 
+def functions_table() -> str:
+    """What `--where` may call."""
+    rows = "\n".join(f"| {about} | {', '.join(names)} |" for about, names in FUNCTIONS.items())
+    return f"| about | functions |\n| --- | --- |\n{rows}"
+
+
 def seam() -> str:
     """The fields and public methods of what a source handles, as their files have them."""
     lines = ["| class | fields and methods |", "| --- | --- |"]
@@ -138,6 +145,7 @@ def parts() -> dict[str, Callable[[], str]]:
         "issues": meanings_table,
         "drops": drops_table,
         "breaks": breaks_table,
+        "functions": functions_table,
         "seam": seam,
         "columns": lambda: columns_table(COLUMNS),
         "ledger": lambda: columns_table(LEDGER_COLUMNS),

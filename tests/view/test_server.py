@@ -154,7 +154,7 @@ def test_what_is_behind_the_end_is_empty(client: Client) -> None:
 
 
 def test_a_long_question_is_answered(client: Client) -> None:
-    where = " OR ".join(["n_calls > 0"] * 2_000)
+    where = f"n_calls > 0 OR n_calls IN ({', '.join(map(str, range(5_000)))})"
     assert client.api("episodes", where=where)["found"] == len(data.ODD)
 
 

@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from wmo_distill.errors import UsageError, columns_like, shown
+from wmo_distill.errors import UsageError, names_like, shown
+from wmo_distill.shards.where import refused
 
 Read = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """The batches of all rows, of these columns."""
@@ -21,11 +22,13 @@ _UNKNOWN = re.compile(r'unable to find column "(.+)"')
 
 def _condition(where: str, schema: Mapping[str, Any]) -> pl.Expr:
     """An expression such as `reward < 1 AND n_calls > 20`, checked against the columns."""
+    if why := refused(where):
+        raise _refusal(where, why)
     with _refused(where, schema):
         expression = pl.sql_expr(where)
         found = pl.LazyFrame(schema=dict(schema)).select(expression).collect_schema().dtypes()
     if found != [pl.Boolean]:
-        raise _refusal(where, f"a value of type {', '.join(map(str, found))}", schema)
+        raise _fault(where, f"a value of type {', '.join(map(str, found))}", schema)
     return expression
 
 
@@ -50,7 +53,7 @@ def _refused(where: str, columns: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except _FAULTS as error:
-        raise _refusal(where, str(error), columns) from None
+        raise _fault(where, str(error), columns) from None
 
 
 def _nested(of: pa.DataType) -> bool:
@@ -58,10 +61,14 @@ def _nested(of: pa.DataType) -> bool:
     return pa.types.is_list(of) and not pa.types.is_string(of.value_type)
 
 
-def _refusal(where: str, found: str, columns: Iterable[str]) -> UsageError:
+def _fault(where: str, found: str, columns: Iterable[str]) -> UsageError:
     first = found.strip().partition("\n")[0].partition("; valid columns")[0]
     unknown = _UNKNOWN.search(first)
+    return _refusal(where, f"{first}; {names_like(unknown[1] if unknown else '', columns)}")
+
+
+def _refusal(where: str, found: str) -> UsageError:
     return UsageError(
         f"--where: expected a condition such as `reward < 1 AND n_calls > 20`, found "
-        f"{shown(where)}: {first}; {columns_like(unknown[1] if unknown else '', columns)}"
+        f"{shown(where)}: {found}"
     )

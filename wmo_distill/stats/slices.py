@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from wmo_distill.errors import UsageError, columns_like, shown
+from wmo_distill.errors import UsageError, names_like, shown
 from wmo_distill.stats.distribution import PLAUSIBLE
 from wmo_distill.stats.rates import Rate, rate
 
@@ -85,6 +85,6 @@ def checked_columns(by: Sequence[str], schema: pl.Schema) -> tuple[str, ...]:
         if name not in known:
             raise UsageError(
                 f"--by: expected columns such as `task_id,model_name`, found {shown(name)}; "
-                f"{columns_like(name, known)}"
+                f"{names_like(name, known)}"
             )
     return names
