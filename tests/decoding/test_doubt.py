@@ -9,9 +9,8 @@ import pytest
 import wmo_distill
 from tests.decoding.makers import byte_level, metaspace, saved
 from wmo_distill.decoding import doubt, load
-from wmo_distill.decoding.recorded import recorded_texts
+from wmo_distill.decoding.recorded import doubt_of, recorded_texts
 from wmo_distill.records import TrialRecord
-from wmo_distill.report.episode import all_ids
 from wmo_distill.tokens import TokenSpan
 
 ROOT = Path(__file__).parents[2]
@@ -40,9 +39,8 @@ def test_the_trials_have_the_phrases_of_their_messages(records: list[TrialRecord
     wrong = type(right)("turned", turned)
     assert len(records) > 40
     for record in records:
-        texts = list(recorded_texts(record, ROOT / "fixtures"))
-        assert doubt(right, all_ids(record), recorded=texts) is None
-        said = doubt(wrong, all_ids(record), recorded=texts)
+        assert doubt_of(right, record, ROOT / "fixtures") is None
+        said = doubt_of(wrong, record, ROOT / "fixtures")
         assert said is not None, record.artifact_dir
         assert "phrases that the trial's messages have" in said
 

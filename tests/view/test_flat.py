@@ -10,16 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
+from tests.decoding.makers import byte_level, saved
 from tests.shards.generated import RECORDS, lawful, write_dataset
 from tests.view import data
 from wmo_distill import build_datum_shards
+from wmo_distill.datums.chats import chats_of
 from wmo_distill.decoding import load
 from wmo_distill.issues import Issue
 from wmo_distill.records import Secret, TrialRecord
+from wmo_distill.report.episode import calls_of
 from wmo_distill.tokens import TokenSpan
 from wmo_distill.view.answers import Answers
 from wmo_distill.view.episode import tokens
-from wmo_distill.view.flat import Flat, chats_of, flat_of
+from wmo_distill.view.flat import Flat, flat_of
 from wmo_distill.view.index import MOST_ROWS
 from wmo_distill.view.text import texts
 
@@ -178,6 +181,19 @@ def test_text_in_slices_is_text_as_a_whole(answers: Answers) -> None:
             ]
             assert [text for piece, _ in pieces for text in piece][:900] == known[:900]
             assert [kind for _, piece in pieces for kind in piece][:900] == kinds[:900]
+
+
+def test_a_break_has_one_cause_wherever_it_is_shown(tmp_path: Path) -> None:
+    """`head` as one id and letter by letter: only a tokenizer shows that it is the same text."""
+    word, letters = 2025, [71, 68, 64, 67]
+    spans = (TokenSpan(0, [64], [64, word]), TokenSpan(1, [64, 64, *letters, 65], [66]))
+    write_dataset(tmp_path / "out", [[record := lawful("a", spans=spans)]])
+    for decoder, cause in ((None, "past_stop"), (load(data.TOKENIZER), "retokenized")):
+        answers = Answers(tmp_path / "out", None, decoder, trusted=True)
+        assert [call["cause"] for call in answers.episode("a")["calls"]] == [None, cause]
+        assert [call.cause for call in calls_of(record, decoder)] == [None, cause]
+    doubted = Answers(tmp_path / "out", None, load(saved(byte_level(), tmp_path)))
+    assert [call["cause"] for call in doubted.episode("a")["calls"]] == [None, "past_stop"]
 
 
 def test_tokens_of_a_secret_are_marked() -> None:

@@ -96,15 +96,12 @@ def _checked(
     if decoder is None or options.trust_tokenizer:
         yield from ((record, decoder, None) for record in records)
         return
-    from wmo_distill.decoding import doubt
-    from wmo_distill.decoding.recorded import recorded_texts
-    from wmo_distill.report.episode import all_ids
+    from wmo_distill.decoding.recorded import doubt_of
     from wmo_distill.shards.manifest import read_manifest
 
     parent = Path(read_manifest(out).parent)
     for record in records:
-        texts, known = recorded_texts(record, parent), record.sampled_with.tokenizer
-        why = doubt(decoder, all_ids(record), recorded=texts, fingerprint=known)
+        why = doubt_of(decoder, record, parent)
         if why is not None:
             say(
                 f"wmo-distill: --tokenizer: expected that of {visible(record.trial_name)}, found "

@@ -1,10 +1,15 @@
-"""The text that was recorded with an episode's tokens, where its trial's files are still there."""
+"""A tokenizer held against the text that was recorded with an episode, where that still is."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from wmo_distill.arrays import NO_IDS
+from wmo_distill.decoding.doubt import doubt
+from wmo_distill.decoding.pieces import Decoder
 from wmo_distill.errors import DistillError
 from wmo_distill.files import Absent, TrialFiles, parse_json
 from wmo_distill.records import TrialRecord
@@ -12,6 +17,14 @@ from wmo_distill.records import TrialRecord
 _TEXTS = frozenset({"content", "message", "reasoning", "reasoning_content", "text"})
 _LINE_BYTES = 16_000_000
 _FILE_BYTES = 256_000_000
+
+
+def doubt_of(decoder: Decoder, record: TrialRecord, parent: Path) -> str | None:
+    """Why it cannot be the tokenizer of a record, in a phrase; None where nothing says so."""
+    new = [(c.suffix(at), c.sampled(at)) for c in record.chats.values() for at in range(len(c))]
+    ids = np.concatenate([NO_IDS, *(ids for pair in new for ids in pair)])
+    texts, known = recorded_texts(record, parent), record.sampled_with.tokenizer
+    return doubt(decoder, ids, recorded=texts, fingerprint=known)
 
 
 def recorded_texts(record: TrialRecord, parent: Path) -> Iterator[str]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB, Ids, Logprobs
-from wmo_distill.datums.breaks import break_cause
+from wmo_distill.datums.chats import chats_of
+from wmo_distill.datums.datum import BreakCause
 from wmo_distill.decoding import Decoder, Kind
 from wmo_distill.decoding.secrets import covered, marks_of
 from wmo_distill.records import TrialRecord
@@ -47,7 +48,7 @@ class Call:
     chat: Segment
     at: int
     kind: str
-    cause: str | None
+    cause: BreakCause | None
     """Why its prompt does not extend the call before."""
     decoder: Decoder | None
     marks: Mapping[int, str]
@@ -115,23 +116,14 @@ def calls_of(record: TrialRecord, decoder: Decoder | None) -> Iterator[Call]:
 
     The text of `record.secrets` is not shown.
     """
-    marks = {number: marks_of(chat, record.secrets) for number, chat in record.chats.items()}
-    extends = {number: chat.extends for number, chat in record.chats.items()}
-    for chat, at in calls(record):
-        cause = None
-        if at and not extends[chat.number][at]:
-            main = chat.number == 0
-            summarized = main and int(chat.call_index[at]) in record.compactions
-            decode = None if decoder is None else decoder.text
-            cause = break_cause(chat, at, summarized=summarized, decode=decode).value
-        kind = record.segments[chat.number].kind if record.segments else ""
-        yield Call(chat, at, str(kind), cause, decoder, marks[chat.number].get(at, {}))
-
-
-def all_ids(record: TrialRecord) -> Ids:
-    """Each id of the record once: what calls were fed in new, and what they sampled."""
-    lists = [ids for chat, at in calls(record) for ids in (chat.suffix(at), chat.sampled(at))]
-    return np.concatenate([np.zeros(0, np.int32), *lists])
+    decode = None if decoder is None else decoder.text
+    chats = {chat.calls.number: chat for chat in chats_of(record, decode)}
+    marks = {number: marks_of(chat.calls, record.secrets) for number, chat in chats.items()}
+    for recorded, at in calls(record):
+        number = recorded.number
+        kind = str(record.segments[number].kind) if record.segments else ""
+        chat, cause = chats[number].calls, chats[number].causes.get(at)
+        yield Call(chat, at, kind, cause, decoder, marks[number].get(at, {}))
 
 
 def _known(logprobs: Logprobs) -> list[float | None]:

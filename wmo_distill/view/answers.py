@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
+from wmo_distill.datums.chats import chats_of
 from wmo_distill.datums.manifest import read_datum_manifest
-from wmo_distill.decoding import Decoder, doubt
-from wmo_distill.decoding.recorded import recorded_texts
+from wmo_distill.decoding import Decoder
+from wmo_distill.decoding.recorded import doubt_of
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.files import path_text, text_path
 from wmo_distill.shards.find import Place, read_at
@@ -25,7 +26,7 @@ from wmo_distill.stats.compare import stats_of
 from wmo_distill.view import trial_files
 from wmo_distill.view.apart import apart
 from wmo_distill.view.episode import about, tokens
-from wmo_distill.view.flat import Flat, chats_of, first_difference, flat_of
+from wmo_distill.view.flat import Flat, first_difference, flat_of
 from wmo_distill.view.index import GRADES, SORTED
 from wmo_distill.view.opened import Dataset, NothingCommitted, Opened
 from wmo_distill.view.sequences import Sequences, with_sequences
@@ -222,17 +223,15 @@ class Answers:
 
     def _read(self, place: Place, parent: str) -> Episode:
         record = read_at(place, extra=False)
-        chats = chats_of(record)
+        decoder, why = self._decoder, None
+        if decoder is not None and not self._trusted:
+            why = doubt_of(decoder, record, text_path(parent))
+        chats = chats_of(record, None if decoder is None or why else decoder.text)
         flat = flat_of(record, chats)
         if self._show_secrets:
             flat = replace(flat, marks={})
         if self._sequences is not None:
             flat = with_sequences(flat, chats, self._sequences.of(place.episode_id))
-        why = None
-        if self._decoder is not None and not self._trusted:
-            texts = recorded_texts(record, text_path(parent))
-            known = record.sampled_with.tokenizer
-            why = doubt(self._decoder, flat.ids, recorded=texts, fingerprint=known)
         return Episode(flat, about(record, flat), why)
 
     def _episode(self, opened: Opened, episode_id: str) -> Episode:

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmo_distill.arrays import NO_IDS, Ids, common_prefix
+from wmo_distill.datums.chats import Chat
 from wmo_distill.datums.datum import BreakCause
-from wmo_distill.datums.merge import merge
 from wmo_distill.decoding.secrets import marks_of, own_tokens
 from wmo_distill.records import TrialRecord
-from wmo_distill.segment import Segment
 
 Floats = NDArray[np.float64]
 _MARGIN = 8
@@ -109,24 +108,6 @@ class Flat:
             known, values = known[some], values[some]
         found: list[int] = known[np.lexsort((known, values))].tolist()
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """The calls of a segment in the order of `call_index`, and the cause of each break by call."""
-
-    calls: Segment
-    causes: dict[int, BreakCause]
-
-
-def chats_of(record: TrialRecord) -> list[Chat]:
-    """The chats of a record, in the order of their numbers."""
-    found = []
-    for number, recorded in sorted(record.chats.items()):
-        fragments = merge(recorded, compactions=record.compactions if number == 0 else ()).fragments
-        causes = {f.runs[0][0].start: f.cause for f in fragments if f.cause is not None}
-        found.append(Chat(fragments[0].chat if fragments else recorded, causes))
-    return found
 
 
 def flat_of(record: TrialRecord, chats: Sequence[Chat]) -> Flat:

@@ -14,12 +14,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wmo_distill.datums.chats import Chat
 from wmo_distill.datums.dataset import DatumRow, datum_parts, rows_of
 from wmo_distill.datums.datum import TrainDatum
 from wmo_distill.datums.table import DATUM_SCHEMA
 from wmo_distill.outputs.stored import Stored
 from wmo_distill.segment import Segment
-from wmo_distill.view.flat import Call, Chat, Flat
+from wmo_distill.view.flat import Call, Flat
 
 # Experts are large, and on no page.
 _EXPERTS = DATUM_SCHEMA.field("routed_experts")
