@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import PATIENCE, Open
 from tests.view import data
+from wmo_distill.report.words import RECORDS, SEQUENCES, Words
 
 expect.set_options(timeout=PATIENCE)
 
@@ -88,6 +89,17 @@ def test_every_number_is_that_of_stats(
         assert said == pytest.approx(wanted, rel=1e-3, abs=1e-9) or said == pytest.approx(
             100 * wanted, abs=0.06
         ), key
+
+
+@pytest.mark.parametrize(("of", "words"), [("", RECORDS), ("datums", SEQUENCES)])
+def test_numbers_have_words(opened: Open, address: str, of: str, words: Words) -> None:
+    page = opened(address, f"/stats?of={of}")
+    page.locator("[data-key]").first.wait_for()
+    said = page.locator("article h2, article dt, article th").all_text_contents()
+    assert not [text for text in said if "_" in text]
+    assert {words[key] for key in ("solve_rate", "distributions", "groups", "tasks")} <= {*said}
+    rate = page.locator("[data-key='solve_rate.numerator']").locator("xpath=ancestor::dd")
+    assert rate.locator("xpath=preceding-sibling::dt[1]").text_content() == words["solve_rate"]
 
 
 def test_stats_of_an_expression(opened: Open, address: str) -> None:

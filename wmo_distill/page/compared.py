@@ -9,6 +9,7 @@ from wmo_distill.page.charts import Estimate, estimates
 from wmo_distill.page.numbers import NONE, Numbers, Path
 from wmo_distill.page.outcomes import MOST_DRAWN, MOST_LISTED, task_cell, task_name
 from wmo_distill.page.svg import inline_svg
+from wmo_distill.report.words import PARTS, RECORDS, SEQUENCES, word_of
 
 _LEAST_RANGE = 0.1
 _HEAD = ("difference", "95 % interval", "A", "of", "B", "of")
@@ -96,8 +97,9 @@ def _named(both: Numbers, key: str, names: Mapping[str, str]) -> str:
     if first == "pass_at_k":
         return f"pass@{both.at(f'a.{first}.{rest[0]}.k')}"
     if first == "distributions":
-        return f"{rest[0].replace('_', ' ')}, median"
-    return names.get(key) or " ".join([first, *rest[:-1]]).replace("_", " ")
+        words = RECORDS if both.at("kind") == "records" else SEQUENCES
+        return f"{word_of(words, key.rpartition('.')[0])}, {PARTS[rest[-1]]}"
+    return names[key]
 
 
 def _name_cell(both: Numbers, key: str, names: Mapping[str, str]) -> Cell:

@@ -18,25 +18,9 @@ from wmo_distill.page.charts import Bar, band, bars, drawn_edges, histogram
 from wmo_distill.page.numbers import Numbers, Path
 from wmo_distill.page.svg import inline_svg
 from wmo_distill.report.datums import FIXES
+from wmo_distill.report.words import PARTS
 
 _FIXES = {cause.value: fix for cause, fix in FIXES.items()}
-_PARTS = {
-    "count": "values",
-    "missing": "not recorded",
-    "implausible": "implausible",
-    "mean": "mean",
-    "low": "lowest",
-    "p1": "quantile 1 %",
-    "p5": "5 %",
-    "p10": "10 %",
-    "p25": "25 %",
-    "p50": "median",
-    "p75": "75 %",
-    "p90": "90 %",
-    "p95": "95 %",
-    "p99": "99 %",
-    "high": "highest",
-}
 _QUANTILES_OF = "Counts, mean and quantiles"
 
 
@@ -54,7 +38,7 @@ def distributions(
             ["what", *(names[name][0] for name in known)],
             [
                 [head, *(side.number(f"{path}.{name}.{part}") for name in known)]
-                for part, head in _PARTS.items()
+                for part, head in PARTS.items()
             ],
         )
         for side in sides

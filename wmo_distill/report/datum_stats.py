@@ -1,40 +1,31 @@
 """Statistics of training sequences, and of two datasets, for people."""
 
+from operator import attrgetter
+
 from wmo_distill.datums.datum import BreakCause
 from wmo_distill.report.datums import FIXES
-from wmo_distill.report.numbers import MOST, cut, distributions, named, number, rate_cells, solved
-from wmo_distill.report.stats import CAP_RATES, NAMES, RATES
+from wmo_distill.report.numbers import (
+    MOST,
+    below,
+    cut,
+    distributions,
+    named,
+    number,
+    rate_cells,
+    solved,
+)
 from wmo_distill.report.tables import Row, page, section
+from wmo_distill.report.words import PARTS, RECORDS, SEQUENCES, word_of
 from wmo_distill.stats.compare import Comparison, Difference
 from wmo_distill.stats.datums import SequenceStats
 from wmo_distill.stats.rollout import RolloutStats
 from wmo_distill.visible import visible
 
-_NAMES = {
-    "sequence_tokens": "tokens a sequence",
-    "trained_tokens": "trained tokens a sequence",
-    "weight": "weight",
-    "reward": "reward, measured episodes",
-    "logprob": "log-probability, tokens",
-    "advantages": "advantage, tokens",
-    "ratio": "ratio rescored / recorded",
-    "staleness": "training steps behind",
-    "size": "episodes a group",
-    "measured": "measured a group",
-}
-_RATES = {
-    "solve_rate": "solve rate (of measured episodes)",
-    "zero_variance": "groups with equal rewards",
-    "truncation": "calls cut at the output cap",
-}
+_RATES = ("solve_rate", "groups.zero_variance", "truncation")
 
 
 def render_datum_stats(stats: SequenceStats, *, most: int = MOST) -> str:
     """A sentence, and tables, one below the other; at most `most` tasks are listed."""
-    spread = {**stats.distributions}
-    if stats.staleness is not None:
-        spread["staleness"] = stats.staleness
-    spread |= {"size": stats.groups.size, "measured": stats.groups.measured}
     left_out: list[Row] = [(reason, n) for reason, n in stats.left_out.items()]
     return page(
         f"{stats.sequences:,} sequences of {stats.episodes:,} episodes, {stats.trained_tokens:,} "
@@ -43,23 +34,27 @@ def render_datum_stats(stats: SequenceStats, *, most: int = MOST) -> str:
         f"{stats.left_out_sequences:,} sequences are left out by --where"
         if stats.left_out_sequences
         else "",
-        section(f"Records without a sequence, of {stats.records:,}", left_out),
-        section("Sampled tokens that are not trained", stats.left_out_tokens.items()),
-        distributions(spread, _NAMES),
-        section(
-            "Rates, 95 % intervals",
-            [
-                (_RATES["solve_rate"], *rate_cells(stats.solve_rate)),
-                (_RATES["zero_variance"], *rate_cells(stats.groups.zero_variance)),
-                (_RATES["truncation"], *rate_cells(stats.truncation)),
-            ],
+        section(f"{SEQUENCES['left_out']}, of {stats.records:,}", left_out),
+        section(SEQUENCES["left_out_tokens"], stats.left_out_tokens.items()),
+        distributions(
+            {
+                **below("distributions", stats.distributions),
+                "staleness": stats.staleness,
+                "groups.size": stats.groups.size,
+                "groups.measured": stats.groups.measured,
+            },
+            SEQUENCES,
         ),
         section(
-            "Prefix breaks",
+            "Rates, 95 % intervals",
+            [(SEQUENCES[path], *rate_cells(attrgetter(path)(stats))) for path in _RATES],
+        ),
+        section(
+            SEQUENCES["breaks"],
             [(cause, n, FIXES[BreakCause(cause)]) for cause, n in stats.breaks.items()],
         ),
         section(
-            "Tasks",
+            SEQUENCES["tasks"],
             cut(
                 [
                     (
@@ -99,7 +94,7 @@ def render_comparison(both: Comparison, names: tuple[str, str], *, most: int = M
         section(
             "Rates and medians",
             [
-                _row(_name(both, one.key), one)
+                _row(name_of(both, one.key), one)
                 for one in both.differences
                 if one.a is not None or one.b is not None
             ],
@@ -130,16 +125,13 @@ def _size(one: RolloutStats | SequenceStats) -> str:
     return f"{one.sequences:,} sequences"
 
 
-def _name(both: Comparison, key: str) -> str:
+def name_of(both: Comparison, key: str) -> str:
     """In words: of a rate (`solve_rate.value`), pass@k (`pass_at_k.2.rate.value`) or a median."""
-    first, *rest = key.split(".")
-    of_records = isinstance(both.a, RolloutStats)
-    if first == "distributions":
-        return f"{(NAMES if of_records else _NAMES)[rest[0]]}, median"
-    if isinstance(both.a, RolloutStats) and first == "pass_at_k":
-        return f"pass@{both.a.pass_at_k[int(rest[0])].k}"
-    rate = key.split(".")[-2]
-    return (RATES | CAP_RATES)[rate] if of_records else _RATES[rate]
+    path, _, last = key.rpartition(".")
+    if isinstance(both.a, RolloutStats) and path.startswith("pass_at_k."):
+        return f"pass@{both.a.pass_at_k[int(path.split('.')[1])].k}"
+    word = word_of(RECORDS if isinstance(both.a, RolloutStats) else SEQUENCES, path)
+    return word if last == "value" else f"{word}, {PARTS[last]}"
 
 
 def _row(name: str, one: Difference) -> Row:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from wmo_distill.report.tables import Row, section
+from wmo_distill.report.words import Words, word_of
 from wmo_distill.stats.distribution import Distribution
 from wmo_distill.stats.rates import Rate
 
@@ -31,22 +32,27 @@ def solved(rate: Rate) -> str:
     )
 
 
-def distributions(found: Mapping[str, Distribution], names: Mapping[str, str]) -> str:
-    """A row for each that has a number; those without one are left out."""
+def below(path: str, found: Mapping[str, Distribution]) -> dict[str, Distribution]:
+    """Those of a dictionary by the paths of their keys."""
+    return {f"{path}.{name}": one for name, one in found.items()}
+
+
+def distributions(found: Mapping[str, Distribution | None], words: Words) -> str:
+    """A row for each that has a number, by its path; those without one are left out."""
     rows: list[list[str]] = [
         [
-            names[name],
+            word_of(words, path),
             f"{one.count:,}",
             *(number(x) for x in (one.mean, one.p10, one.p50, one.p90, one.high)),
             f"{one.implausible:,}" if one.implausible else "",
         ]
-        for name, one in found.items()
-        if one.count or one.implausible
+        for path, one in found.items()
+        if one is not None and (one.count or one.implausible)
     ]
     head = ["", "of", "mean", "10 %", "median", "90 %", "highest", "implausible"]
     if not any(row[-1] for row in rows):
         rows, head = [row[:-1] for row in rows], head[:-1]
-    return section("Distributions", rows, head=head)
+    return section(words["distributions"], rows, head=head)
 
 
 def number(value: float | None) -> str:

@@ -2,102 +2,83 @@
 
 from collections.abc import Mapping, Sequence
 
-from wmo_distill.report.numbers import MOST, cut, distributions, named, number, rate_cells, solved
+from wmo_distill.report.numbers import (
+    MOST,
+    below,
+    cut,
+    distributions,
+    named,
+    number,
+    rate_cells,
+    solved,
+)
 from wmo_distill.report.tables import Row, page, ranked, section, words
+from wmo_distill.report.words import RECORDS
 from wmo_distill.stats.context import ContextAt
 from wmo_distill.stats.health import Quantiles
 from wmo_distill.stats.rollout import RolloutStats
 from wmo_distill.stats.slices import Slice
 
-NAMES = {
-    "sampled_tokens": "sampled tokens an episode",
-    "total_tokens": "tokens an episode",
-    "turns": "turns an episode",
-    "agent_seconds": "agent seconds",
-    "reward": "reward, measured",
-    "logprob": "log-probability, of tokens",
-    "episode_logprob": "log-probability, mean of episodes",
-    "staleness": "training steps behind",
-}
-RATES = {
-    "solve_rate": "solve rate (of measured)",
-    "raw_solve_rate": "raw solve rate (of all)",
-    "graded_solve_rate": "graded solve rate (mean of test scores)",
-    "infra_failed_rate": "never run, or never graded",
-    "scaffold_loss_rate": "scaffold loss (did not submit)",
-    "reference_scaffold_loss_rate": "scaffold loss, reference's rule",
-}
-CAP_RATES = {
-    "calls_at_cap": "calls at the output cap",
-    "records_at_cap": "records with a call at the cap",
-}
+_RATES = (
+    "solve_rate", "raw_solve_rate", "graded_solve_rate", "infra_failed_rate",
+    "scaffold_loss_rate", "reference_scaffold_loss_rate",
+)  # fmt: skip
+_CAP_RATES = ("calls_at_cap", "records_at_cap")
+_OF_RECORDS = ("trials", "records", "left_out", "measured", "infra_failed", "superseded")
+_TOKENS = ("calls", "fragments", "input", "output", "total", "prompt", "subagent")
 _TURNS = 8
 
 
 def render_rollout_stats(stats: RolloutStats, *, most: int = MOST) -> str:
     """A sentence, and tables, one below the other; at most `most` rows of those that grow."""
     tokens, health = stats.tokens, stats.health
-    spread = {**stats.distributions}
-    if stats.staleness is not None:
-        spread["staleness"] = stats.staleness
+    shown = [name for name in _OF_RECORDS if name != "left_out" or stats.left_out]
     return page(
         _summary(stats),
         _slices(", ".join(stats.by[0].values) if stats.by else "", stats.by, most),
-        section(
-            "Records",
-            [
-                ("trials", stats.trials),
-                ("records (episodes)", stats.records),
-                ("left out by --where", stats.left_out or None),
-                ("measured (graded and valid)", stats.measured),
-                ("never run, or never graded", stats.infra_failed),
-                ("superseded regrades passed over", stats.superseded),
-            ],
-        ),
+        section("Records", [(RECORDS[name], getattr(stats, name)) for name in shown]),
         section("Rates, 95 % intervals", _rates(stats)),
         _endings(stats.stop_reasons),
-        section("Left for training", _funnel(stats)),
+        section(RECORDS["funnel"], _funnel(stats)),
         section(
-            "Tokens",
+            RECORDS["tokens"],
             [
-                ("calls of the main chats", tokens.calls),
-                ("fragments", tokens.fragments),
-                ("input", tokens.input),
-                ("output (sampled)", tokens.output),
-                ("total", tokens.total),
-                ("prompt (uncached prefill)", tokens.prompt),
-                ("total of other chats", tokens.subagent),
+                *((RECORDS[f"tokens.{name}"], getattr(tokens, name)) for name in _TOKENS),
                 (
-                    "expansion (of total, by breaks)",
+                    RECORDS["tokens.expansion"],
                     "-" if tokens.expansion is None else f"{tokens.expansion:.2f}",
                 ),
             ],
         ),
-        distributions(spread, NAMES),
+        distributions(
+            {**below("distributions", stats.distributions), "staleness": stats.staleness}, RECORDS
+        ),
         section(
-            "Prompt tokens by turn",
+            RECORDS["context"],
             [
                 (f"{at.turn}", f"{at.episodes:,}", *map(number, (at.p10, at.p50, at.p90)))
                 for at in _thinned(stats.context)
             ],
             head=("turn", "episodes", "10 %", "median", "90 %"),
         ),
-        section("Prefix breaks", [(cause, n) for cause, n in stats.breaks.items()]),
+        section(RECORDS["breaks"], stats.breaks.items()),
         section(
-            "Policy",
+            RECORDS["health"],
             [
                 (
-                    "entropy proxy, nats a token",
+                    RECORDS["entropy_per_token"],
                     *_spread(health.entropy_per_token, health.episode_entropy, 4),
                 ),
                 (
-                    "sampled tokens an episode",
+                    RECORDS["mean_generation_tokens"],
                     *_spread(health.mean_generation_tokens, health.episode_generation_tokens, 1),
                 ),
             ],
             head=("", "mean", "10 %", "median", "90 % of episodes"),
         ),
-        section("pass@k", [(f"pass@{p.k}", *rate_cells(p.rate)) for p in stats.pass_at_k]),
+        section(
+            RECORDS["pass_at_k"], [(f"pass@{p.k}", *rate_cells(p.rate)) for p in stats.pass_at_k]
+        ),
         *(
             _slices(name, slices, most)
             for name, slices in (
@@ -109,14 +90,14 @@ def render_rollout_stats(stats: RolloutStats, *, most: int = MOST) -> str:
             if len(slices) > 1
         ),
         section(
-            "Tasks",
+            RECORDS["tasks"],
             _tasks(stats, most),
             head=("task", "records", "measured", "solve rate", "", "interval"),
         ),
-        section("Without spans", stats.spanless.items()),
-        section("Issues", stats.issues.items()),
+        section(RECORDS["spanless"], stats.spanless.items()),
+        section(RECORDS["issues"], stats.issues.items()),
         section(
-            "Most wrong",
+            RECORDS["worst"],
             [
                 (
                     named(worst.trial_name or worst.artifact_dir, worst.step_name),
@@ -166,10 +147,11 @@ def _thinned(points: Sequence[ContextAt]) -> list[ContextAt]:
 
 
 def _rates(stats: RolloutStats) -> list[Row]:
-    known = RATES
-    if stats.max_tokens is not None:
-        known = RATES | {key: f"{name} of {stats.max_tokens:,}" for key, name in CAP_RATES.items()}
-    return [(name, *rate_cells(getattr(stats, key))) for key, name in known.items()]
+    capped = f" of {stats.max_tokens:,}" if stats.max_tokens is not None else None
+    rows = [(RECORDS[name], name) for name in _RATES]
+    if capped is not None:
+        rows += [(RECORDS[name] + capped, name) for name in _CAP_RATES]
+    return [(word, *rate_cells(getattr(stats, name))) for word, name in rows]
 
 
 def _endings(stops: Mapping[str, Mapping[str, int]]) -> str:
@@ -180,18 +162,12 @@ def _endings(stops: Mapping[str, Mapping[str, int]]) -> str:
     rows: list[Row] = [
         [stop, *(stops[stop].get(done, 0) for done in words), n] for stop, n in ranked(totals)
     ]
-    return section("Endings", rows, head=("stop reason", *words, "all"))
+    return section(RECORDS["stop_reasons"], rows, head=("stop reason", *words, "all"))
 
 
 def _funnel(stats: RolloutStats) -> list[Row]:
     f = stats.funnel
-    stages = {
-        "records": f.records,
-        "with spans": f.with_spans,
-        "with sampled tokens": f.with_tokens,
-        "with a log-probability": f.with_logprobs,
-        "and measured": f.measured_with_logprobs,
-    }
+    stages = ("with_spans", "with_tokens", "with_logprobs", "measured_with_logprobs")
     scored = f.sampled_tokens_with_logprobs
     found: list[Row] = []
     if stats.found is not None:
@@ -199,14 +175,20 @@ def _funnel(stats: RolloutStats) -> list[Row]:
         lost = words(*(f"{reason} {n:,}" for reason, n in account.skipped.items()))
         calls = words(*(f"{reason} {n:,}" for reason, n in account.dropped.items()))
         found = [
-            ("trials found", account.trials, "", f"skipped: {lost}" if lost else ""),
-            ("calls found", account.calls_found, "", f"dropped: {calls}" if calls else ""),
+            (RECORDS["found.trials"], account.trials, "", f"skipped: {lost}" if lost else ""),
+            (
+                RECORDS["found.calls_found"],
+                account.calls_found,
+                "",
+                f"dropped: {calls}" if calls else "",
+            ),
         ]
     return [
         *found,
-        *((name, n, _share(n, f.records)) for name, n in stages.items()),
-        ("sampled tokens", f.sampled_tokens, ""),
-        ("with a log-probability", scored, _share(scored, f.sampled_tokens)),
+        (RECORDS["funnel.records"], f.records, _share(f.records, f.records)),
+        *((RECORDS[at], getattr(f, at), _share(getattr(f, at), f.records)) for at in stages),
+        (RECORDS["sampled_tokens"], f.sampled_tokens, ""),
+        (RECORDS["with_logprobs"], scored, _share(scored, f.sampled_tokens)),
     ]
 
 

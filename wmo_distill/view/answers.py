@@ -18,6 +18,7 @@ from wmo_distill.decoding import Decoder
 from wmo_distill.decoding.recorded import doubt_of
 from wmo_distill.errors import DistillError, UsageError
 from wmo_distill.files import path_text, text_path
+from wmo_distill.report.words import RECORDS, SEQUENCES
 from wmo_distill.shards.find import Place, read_at
 from wmo_distill.shards.scan import scan
 from wmo_distill.shards.schema import SCHEMA
@@ -92,6 +93,7 @@ class Answers:
             "text": self._decoder is not None,
             "sorted": SORTED,
             "grades": tuple(GRADES),
+            "words": {"records": RECORDS, "datums": SEQUENCES},
             **self.state(),
             **self._when_committed(self._numbers, {"episodes": 0, "facets": {}}),
         }

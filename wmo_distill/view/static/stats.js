@@ -12,6 +12,7 @@ export async function stats(main, query, app) {
   for (const entry of Object.entries(numbers)) (isPlain(entry[1]) || isRate(entry[1]) ? facts : parts).push(entry);
   const datums = app.start.datums;
   const of = query.of === "datums" ? datums : app.start.name;
+  words = app.start.words[query.of === "datums" ? "datums" : "records"];
   const links = datums ? h("p", {}, [["", app.start.name], ["datums", datums]].map(([key, name], i) => [i ? " · " : "",
     (query.of ?? "") === key ? h("strong", {}, name) : h("a", { href: address("stats", { ...query, of: key }) }, name)])) : null;
   main.replaceChildren(h("article", { class: "numbers" },
@@ -27,7 +28,13 @@ const isPlain = (value) => value === null || typeof value !== "object";
 const isRate = (value) => !isPlain(value) && "denominator" in value && "numerator" in value;
 const isDistribution = (value) => !isPlain(value) && "histogram" in value;
 const isEmpty = (value) => !isPlain(value) && Object.keys(value).length === 0;
-const label = (name) => visible(name.replaceAll("_", " "));
+// In words, as the text of `stats` has them: `groups.3.measured` by `groups.measured`, else `measured`.
+let words = {};
+function label(path) {
+  const last = path.split(".").at(-1);
+  const names = path.split(".").filter((name) => !/^[0-9]+$/.test(name));
+  return words[names.join(".")] ?? words[last] ?? visible(last.replaceAll("_", " "));
+}
 const off = (text) => h("span", { class: "off" }, text);
 const one = (x, key, said = number(x)) => h("span", { class: "num", "data-key": key, "data-value": x }, said);
 
@@ -53,7 +60,7 @@ function rate(x, key) {
 
 function rows(entries, under) {
   return h("dl", { class: "facts" }, entries.map(([name, x]) => [
-    h("dt", {}, label(name)), h("dd", {}, value(x, under ? `${under}.${name}` : name))]));
+    h("dt", {}, label(under ? `${under}.${name}` : name)), h("dd", {}, value(x, under ? `${under}.${name}` : name))]));
 }
 
 function part(name, x) {
@@ -69,7 +76,7 @@ function scroll(key, ...children) {
 function table(all, key) {
   const names = [...new Set(all.flatMap((x) => Object.keys(x)))];
   return [scroll(key, h("table", {},
-    h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, label(name))))),
+    h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, label(`${key}.${name}`))))),
     h("tbody", {}, all.slice(0, MOST).map((x, i) => h("tr", {}, names.map((name) =>
       h("td", {}, value(x[name] ?? null, `${key}.${i}.${name}`)))))))),
   all.length > MOST ? h("p", { class: "hint" }, `The first ${MOST} of ${number(all.length)}.`) : null];
@@ -78,9 +85,9 @@ function table(all, key) {
 function distributions(all, key, name = key) {
   const under = (name) => (key ? `${key}.${name}` : name);
   return scroll(name, h("table", {},
-    h("thead", {}, h("tr", {}, ["of", "histogram", ...QUANTILES].map((name, i) => h("th", { scope: "col", class: i > 1 ? "num" : null }, name)))),
-    h("tbody", {}, Object.entries(all).map(([name, x]) => h("tr", {}, h("th", { scope: "row" }, label(name)),
-      h("td", {}, x.histogram ? bars(x.histogram, label(name)) : off("–")),
+    h("thead", {}, h("tr", {}, ["what", "histogram", ...QUANTILES].map((name, i) => h("th", { scope: "col", class: i > 1 ? "num" : null }, label(name))))),
+    h("tbody", {}, Object.entries(all).map(([name, x]) => h("tr", {}, h("th", { scope: "row" }, label(under(name))),
+      h("td", {}, x.histogram ? bars(x.histogram, label(under(name))) : off("–")),
       QUANTILES.map((q) => h("td", { class: "num" }, x[q] === undefined ? off("–") : value(x[q], `${under(name)}.${q}`))))))));
 }
 
