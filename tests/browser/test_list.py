@@ -1,11 +1,12 @@
 """The list of episodes: filters, sorting, addresses, and keys alone."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import PATIENCE, Open
 from tests.shards.generated import lawful, write_dataset
@@ -130,6 +131,53 @@ def test_pages_of_a_long_list(opened: Open, many: str) -> None:
     page.locator("select[name=group_id]").select_option("g3")
     expect(page.locator("#found")).to_have_text("4 of 250 episodes")
     assert names(page) == [f"trial-{n:04d}" for n in range(12, 16)]
+
+
+def test_keys_pressed_while_a_page_is_drawn_are_not_lost(opened: Open, many: str) -> None:
+    """The answers are held back until the keys are pressed: whatever the machine's pace."""
+    page = opened(many)
+    expect(page.locator("tbody tr")).to_have_count(100)
+    held: list[Route] = []
+    page.route("**/api/episodes?*", lambda route: held.append(route))
+
+    def let_through() -> None:
+        while not held:
+            page.wait_for_timeout(20)
+        held.pop().continue_()
+
+    for key in ("]", "]", "j", "j"):  # pages, then the second of its episodes
+        page.keyboard.press(key)
+    let_through()
+    let_through()
+    expect(page.get_by_role("link", name="trial-0201")).to_be_focused()
+    for key in ("[", "/", *"0007", "Enter", "j", "m"):
+        page.keyboard.press(key)
+    let_through()
+    let_through()
+    expect(page.locator("#found")).to_have_text("1 of 250 episodes")
+    expect(page.get_by_role("link", name="trial-0007")).to_be_focused()
+    expect(page.locator("tr.marked")).to_contain_text("marked")
+    for key in ("x", "j", "Enter"):  # to all, to its first, and into that
+        page.keyboard.press(key)
+    let_through()
+    expect(page.locator("h1")).to_have_text("trial-0000")
+
+
+def test_the_marked_row_is_seen(opened: Open, many: str) -> None:
+    page = opened(many)
+    page.locator("tbody a").nth(2).focus()
+    page.keyboard.press("m")
+    expect(page.locator("tr.marked")).to_have_text(re.compile("^markedtrial-0002"))
+    page.keyboard.press("]")
+    expect(page.locator("tbody a").first).to_have_text("trial-0100")
+    expect(page.locator("tr.marked")).to_have_count(0)
+    page.keyboard.press("[")
+    expect(page.locator("tr.marked a")).to_have_text("trial-0002")
+    page.locator("tbody a").nth(2).focus()
+    page.keyboard.press("m")
+    expect(page.locator("tr.marked")).to_have_count(0)
+    page.keyboard.press("d")
+    expect(page.locator("tbody tr")).to_have_count(100)
 
 
 def test_a_build_goes_on_while_one_looks(opened: Open, browser: Browser, tmp_path: Path) -> None:

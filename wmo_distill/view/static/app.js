@@ -1,5 +1,6 @@
 // Pages by address, keys of all pages, and the news that a build brings.
 import { ask, count, failure, go, h, state } from "./dom.js";
+import { Keys } from "./keys.js";
 import { compare } from "./compare.js";
 import { episode } from "./episode.js";
 import { list } from "./list.js";
@@ -12,7 +13,7 @@ const news = document.getElementById("news");
 const help = document.getElementById("help");
 
 const app = { start: null, mark: null, say };
-let shown = null; // what the page gave: keys, a help table, update(), stop()
+let shown = null; // what the page gave: keys, a help table, update(), stop(); null while it is drawn
 let drawing = 0;
 
 function say(text) {
@@ -26,8 +27,7 @@ const KEYS = [
 async function draw() {
   const turn = ++drawing;
   const { page, query } = state();
-  shown?.stop?.();
-  shown = null;
+  leave();
   for (const link of document.querySelectorAll("nav [data-page]")) {
     if (link.dataset.page === page) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -38,8 +38,16 @@ async function draw() {
     if (turn === drawing) shown = next;
     else next?.stop?.();
   } catch (error) {
-    if (turn === drawing) main.replaceChildren(failure(error));
+    if (turn !== drawing) return;
+    main.replaceChildren(failure(error));
+    shown = { failed: true };
   }
+  if (turn === drawing) keys.replay();
+}
+
+function leave() {
+  shown?.stop?.();
+  shown = null;
 }
 
 async function begin() {
@@ -76,7 +84,7 @@ async function changed(now) {
   const more = app.start.episodes - before;
   say(`The dataset was updated: ${count(app.start.episodes)} episodes${more > 0 ? `, ${count(more)} more` : ""}.`);
   if (shown?.update) await shown.update();
-  else if (shown === null) await draw();
+  else if (shown === null || shown.failed) await draw();
 }
 
 function showHelp() {
@@ -95,6 +103,17 @@ function showHelp() {
 }
 
 let before = "";
+function press(key) {
+  const keys = before === "g" ? `g ${key}` : key;
+  before = key;
+  const act = { "?": showHelp, "g e": () => go("list", {}), "g s": () => go("stats", {}) }[keys] ?? shown.keys?.[keys];
+  if (!act) return false;
+  before = "";
+  act();
+  return true;
+}
+
+const keys = new Keys(() => shown !== null && !help.open, press);
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
   const typing = event.target.closest?.("input, select, textarea");
@@ -103,17 +122,11 @@ document.addEventListener("keydown", (event) => {
     typing.blur();
     main.focus();
     event.preventDefault();
-    return;
-  }
-  const key = before === "g" ? `g ${event.key}` : event.key;
-  before = event.key;
-  const act = { "?": showHelp, "g e": () => go("list", {}), "g s": () => go("stats", {}) }[key]
-    ?? shown?.keys?.[key];
-  if (!act) return;
-  before = "";
-  event.preventDefault();
-  act(event);
+  } else if (shown === null) keys.keep(event);
+  else if (press(event.key)) event.preventDefault();
 });
+addEventListener("pointerdown", () => keys.forget());
+addEventListener("leave", leave);
 
 document.getElementById("help-button").addEventListener("click", showHelp);
 document.querySelector(".skip").addEventListener("click", (event) => {

@@ -75,8 +75,15 @@ export function address(page, query = {}) {
   return `#/${page === "list" ? "" : page}${text && `?${text}`}`;
 }
 
+// What is shown is left at once: keys that follow are for the page that is drawn next.
 export function go(page, query) {
-  location.hash = address(page, query);
+  leaveFor(address(page, query));
+}
+
+export function leaveFor(hash) {
+  const before = location.href;
+  location.hash = hash;
+  if (location.href !== before) dispatchEvent(new Event("leave"));
 }
 
 // Keeps the address true without a step in the history and without drawing the page again.

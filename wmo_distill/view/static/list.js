@@ -41,6 +41,7 @@ export async function list(main, query, app) {
     }
     if (page.mark === null) waiting(app.start);
     else body.replaceChildren(...table(page, now, start, change, app.start.facets));
+    showMarked(app, body);
     if (focus && now.at) linkOf(now.at)?.focus();
   }
 
@@ -87,7 +88,7 @@ export async function list(main, query, app) {
       w: () => form.querySelector("[name=where]").focus(),
       x: () => go("list", {}),
       Escape: () => go("list", {}),
-      m: () => mark(document.activeElement?.dataset?.id, app),
+      m: () => mark(document.activeElement?.dataset?.id, app, body),
       d: () => app.marked && document.activeElement?.dataset?.id
         && go("compare", { a: app.marked, b: document.activeElement.dataset.id }),
     },
@@ -99,10 +100,20 @@ export async function list(main, query, app) {
   };
 }
 
-function mark(id, app) {
+function mark(id, app, body) {
   if (!id) return;
-  app.marked = id;
-  app.say("Marked. Move to another episode and press d to compare them.");
+  app.marked = app.marked === id ? null : id;
+  showMarked(app, body);
+  app.say(app.marked ? "Marked. Move to another episode and press d to compare them." : "No longer marked.");
+}
+
+function showMarked(app, body) {
+  for (const link of body.querySelectorAll("tbody a")) {
+    const isMarked = link.dataset.id === app.marked;
+    link.closest("tr").classList.toggle("marked", isMarked);
+    link.parentElement.querySelector(".mark")?.remove();
+    if (isMarked) link.before(h("span", { class: "mark chip" }, "marked"));
+  }
 }
 
 function filterBar(now, app, change) {
