@@ -180,6 +180,31 @@ def test_the_marked_row_is_seen(opened: Open, many: str) -> None:
     expect(page.locator("tbody tr")).to_have_count(100)
 
 
+def test_the_end_of_a_long_name_is_seen(opened: Open, browser: Browser, tmp_path: Path) -> None:
+    """Which tells it apart from the others; the whole of it is where the mouse rests."""
+    long = [f"organisation/{'a' * 80}-{end}" for end in ("first", "other")]
+    records = [lawful(f"{'t' * 90}-{task[-5:]}", task_id=task) for task in long]
+    write_dataset(tmp_path / "out", [records])
+    with data.serving(tmp_path / "out") as address:
+        for width in (390, 1280):
+            page = opened(address, width=width)
+            for at, record in enumerate(records):
+                cells = [page.locator("tbody td.trial_name").nth(at)]
+                if width > 900:
+                    cells.append(page.locator("tbody td.task_id").nth(at))
+                for cell, name in zip(cells, (record.trial_name, record.task_id), strict=False):
+                    assert cell.text_content() == name
+                    expect(cell).to_have_attribute("title", str(name))
+                    end, whole = cell.locator(".end").bounding_box(), cell.bounding_box()
+                    assert end is not None
+                    assert whole is not None
+                    assert end["x"] >= whole["x"]
+                    assert end["x"] + end["width"] <= whole["x"] + whole["width"] + 1
+        expect(page.get_by_role("link", name=records[0].trial_name)).to_have_count(1)
+        options = page.locator("select[name=task_id] option").all_text_contents()
+        assert [text.endswith("-first (1)") for text in options[1:]] == [True, False]
+
+
 def test_a_build_goes_on_while_one_looks(opened: Open, browser: Browser, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

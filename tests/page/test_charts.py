@@ -4,10 +4,13 @@ import re
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.page.reading import Element, tree
 from wmo_distill.page.charts import Bar, Estimate, bars, drawn_edges, estimates, histogram, stacked
 from wmo_distill.page.svg import inline_svg
+from wmo_distill.visible import labels, visible
 
 _RECTANGLE = re.compile(r"M([-\d.]+),([-\d.]+)h([-\d.]+)v([-\d.]+)h")
 
@@ -28,7 +31,7 @@ def rectangles(svg: Element, color: str) -> list[tuple[float, float, float, floa
 
 
 def texts(svg: Element) -> list[str]:
-    return [text.text() for text in svg.all("text")]
+    return ["".join(one for one in text.inside if isinstance(one, str)) for text in svg.all("text")]
 
 
 def test_bars_are_as_long_as_their_counts() -> None:
@@ -82,7 +85,36 @@ def test_names_are_text_and_short() -> None:
     name = "<script>'\"\x1b\u202e" + "x" * 10**6
     svg = drawn(bars([Bar(name, 1, 1)], "var(--a)"))
     shown = texts(svg)[-1]
-    assert len(shown) <= 23
-    assert shown.startswith("<script>")
+    assert shown == f"…{'x' * 22}"
+    (whole,) = svg.all("text")[-1].all("title")
+    assert whole.text().startswith("<script>'\"\\x1b\\u202exxx")
+    assert len(whole.text()) == 300
     assert svg.all("title")[0].text() == "A title"
     assert svg.all("desc")[0].text() == "About it"
+
+
+def test_a_short_name_has_no_second_text() -> None:
+    svg = drawn(bars([Bar("short", 1, 1)], "var(--a)"))
+    assert svg.all("text")[-1].all("title") == []
+
+
+def test_labels_keep_what_tells_names_apart() -> None:
+    assert labels(["org/task-one", "org/task-two"], 9) == ["…task-one", "…task-two"]
+    assert labels(["one/task-name", "two/task-name"], 9) == ["one…-name", "two…-name"]
+    inner = [f"org/{'x' * 40}{number}{'y' * 40}/task" for number in range(2)]
+    assert labels([*inner, "b", inner[0]], 12) == [
+        "…yy/task (1)",
+        "…yy/task (2)",
+        "b",
+        "…yy/task (1)",
+    ]
+    assert labels([], 9) == []
+
+
+@given(st.lists(st.text("ab\x1b…() 12", max_size=12)), st.integers(9, 14))
+def test_different_names_have_different_labels(names: list[str], most: int) -> None:
+    found = labels(names, most)
+    assert len(set(zip(names, found, strict=True))) == len(set(names))
+    assert all(len(label) <= most for label in found)
+    if len({visible(name) for name in names}) == len(set(names)):
+        assert len(set(found)) == len(set(names))

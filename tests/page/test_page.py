@@ -134,7 +134,7 @@ def test_charts_are_of_the_colours_of_the_page(case: Case) -> None:
 def _is_named(chart: Element) -> None:
     assert chart.attributes["role"] == "img"
     for name, tag in (("aria-labelledby", "title"), ("aria-describedby", "desc")):
-        (one,) = chart.all(tag)
+        (one,) = (x for x in chart.inside if isinstance(x, Element) and x.tag == tag)
         assert one.attributes["id"] == chart.attributes[name]
         assert one.text().strip()
 

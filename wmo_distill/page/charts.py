@@ -11,12 +11,14 @@ from typing import Any
 
 import altair as alt
 
-from wmo_distill.visible import shortened
+from wmo_distill.visible import labels
 
 WIDTH = 360
 ROW = 20
 _TAIL = 1.01
 _NAMES = 152
+_LONGEST = 23
+"""Characters of a label in that width."""
 _INK, _QUIET, _GRID = "var(--ink)", "var(--quiet)", "var(--grid)"
 
 
@@ -41,19 +43,21 @@ class Estimate:
 
 def bars(rows: Sequence[Bar], color: str) -> alt.LayerChart:
     """Horizontal bars over what they are a part of."""
-    values = [_row(at, r.name, count=r.count, whole=r.whole) for at, r in enumerate(rows)]
+    names = _Names([row.name for row in rows])
+    values = [names.row(at, count=r.count, whole=r.whole) for at, r in enumerate(rows)]
     base = _chart(values)
     y = _y(len(rows))
     x = alt.Scale(domain=[0, max([1, *(row.whole for row in rows)])])
     thick = {"y": alt.Y("top:Q", **y), "y2": "bottom:Q", "x2": alt.X2Datum(0)}
     whole = base.mark_rect(color=_GRID).encode(x=_x("whole", x), **thick)
     count = base.mark_rect(color=color).encode(x=_x("count", x), **thick)
-    return _framed([whole, count, _names(base, y)], ROW * len(rows), left=_NAMES)
+    return _framed([whole, count, _names(base, y)], ROW * len(rows), left=_NAMES, names=names)
 
 
 def estimates(rows: Sequence[Estimate], color: str, domain: tuple[float, float]) -> alt.LayerChart:
     """A dot a row with a line over its interval."""
-    values = [_row(at, r.name, value=r.value, low=r.low, high=r.high) for at, r in enumerate(rows)]
+    names = _Names([row.name for row in rows])
+    values = [names.row(at, value=r.value, low=r.low, high=r.high) for at, r in enumerate(rows)]
     base = _chart(values)
     known = base.transform_filter("isValid(datum.value)")
     x, y = alt.Scale(domain=list(domain)), _y(len(rows))
@@ -67,18 +71,17 @@ def estimates(rows: Sequence[Estimate], color: str, domain: tuple[float, float])
     if domain[0] < 0 < domain[1]:
         zero = _chart([{"at": 0}]).mark_rule(color=_QUIET, strokeDash=[3, 3])
         layers.insert(0, zero.encode(x=_x("at", x)))
-    return _framed(layers, ROW * len(rows), left=_NAMES)
+    return _framed(layers, ROW * len(rows), left=_NAMES, names=names)
 
 
 def stacked(rows: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) -> alt.LayerChart:
     """A bar a row of the parts that it consists of, in the order of `colors`."""
-    values, names = [], []
-    for at, (name, parts) in enumerate(rows.items()):
-        names.append(_row(at, name))
+    names, values = _Names(list(rows)), []
+    for at, parts in enumerate(rows.values()):
         start = 0.0
         for part in colors:
             end = start + parts.get(part, 0)
-            values.append(_row(at, name, part=part, start=start, end=end))
+            values.append(names.row(at, part=part, start=start, end=end))
             start = end
     x = alt.Scale(domain=[0, max([1.0, *(one["end"] for one in values)])])
     y = _y(len(rows))
@@ -89,8 +92,8 @@ def stacked(rows: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) 
     drawn = drawn.encode(
         x=_x("start", x), x2="end:Q", y=alt.Y("top:Q", **y), y2="bottom:Q", color=fill
     )
-    names_ = _names(_chart(names), y)
-    return _framed([drawn, names_], ROW * len(rows), left=_NAMES)
+    named = _names(_chart([names.row(at) for at in range(len(rows))]), y)
+    return _framed([drawn, named], ROW * len(rows), left=_NAMES, names=names)
 
 
 def histogram(
@@ -162,9 +165,16 @@ def _chart(values: list[dict[str, Any]]) -> alt.Chart:
     return alt.Chart(alt.InlineData(values=values))
 
 
-def _row(at: int, name: str, **values: Any) -> dict[str, Any]:
-    """One row of a chart of bars or dots, counted from above."""
-    return {"row": at, "top": at - 0.26, "bottom": at + 0.26, "name": shortened(name, 23)} | values
+class _Names:
+    """The names of a chart's rows, and the labels that there is room for."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._labels = labels(names, _LONGEST)
+        self.full = dict(zip(self._labels, names, strict=True))
+
+    def row(self, at: int, **values: Any) -> dict[str, Any]:
+        """One row of a chart of bars or dots, counted from above."""
+        return {"row": at, "top": at - 0.26, "bottom": at + 0.26, "name": self._labels[at]} | values
 
 
 def _x(field: str, scale: alt.Scale, axis: alt.Axis | None = None) -> alt.X:
@@ -193,10 +203,17 @@ def _names(base: alt.Chart, y: dict[str, Any]) -> alt.Chart:
     return named
 
 
-def _framed(layers: list[Any], height: int, *, left: int) -> alt.LayerChart:
+def _framed(
+    layers: list[Any], height: int, *, left: int, names: _Names | None = None
+) -> alt.LayerChart:
+    """The whole chart; `usermeta` holds the full name of each label that is shorter."""
     padding = {"left": left, "right": 14, "top": 6, "bottom": 24}
     chart = alt.layer(*layers).properties(
-        width=WIDTH - left - 14, height=height, padding=padding, autosize={"type": "none"}
+        width=WIDTH - left - 14,
+        height=height,
+        padding=padding,
+        autosize={"type": "none"},
+        usermeta={"names": names.full if names else {}},
     )
     framed: alt.LayerChart = (
         chart.configure(aria=False, background="transparent", font="Liberation Sans")

@@ -11,6 +11,8 @@ from wmo_distill.visible import shortened
 Path = str
 """Such as `tasks.3.records`; `.length` counts a list or an object, `.sum` adds up its numbers."""
 NONE = "–"
+_HOVER = 300
+"""Characters of a shortened text that are shown where the mouse rests."""
 
 
 class Numbers:
@@ -57,9 +59,9 @@ class Numbers:
         value = self.at(path)
         if value is None:
             return Markup(NONE)
-        return Markup('<bdi data-text="{}">{}</bdi>').format(
-            self._prefix + path, shortened(str(value), most)
-        )
+        short, whole = shortened(str(value), most), shortened(str(value), _HOVER)
+        hover = Markup(' title="{}"').format(whole) if whole != short else ""
+        return Markup('<bdi data-text="{}"{}>{}</bdi>').format(self._prefix + path, hover, short)
 
     def of(self, path: Path, whole: Path) -> Markup:
         """A count and what it is a part of, such as `33 of 43`."""

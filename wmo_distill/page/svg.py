@@ -7,11 +7,14 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
+from wmo_distill.visible import shortened
+
 _SVG = "http://www.w3.org/2000/svg"
 _KEPT = re.compile(
     r"d|x[12]?|y[12]?|width|height|transform|viewBox|fill|fill-opacity|stroke|stroke-width|"
     r"stroke-dasharray|stroke-opacity|stroke-linecap|opacity|text-anchor|font-size|font-weight"
 )
+_LONGEST = 300
 _DECIMALS = re.compile(r"(\d+\.\d\d)\d+")
 # What Vega writes for a group that draws nothing, and what is the default.
 _NOTHING = ("", "M0,0h0v0h0Z")
@@ -28,6 +31,8 @@ def inline_svg(chart: Any, name: str, title: str, about: str) -> Markup:
     root = ElementTree.fromstring(drawn.getvalue())
     _, _, width, height = root.attrib["viewBox"].split()
     _clean(root)
+    for label in root.iter("text"):
+        _with_name(label, chart.usermeta["names"].get(label.text))
     root.attrib.clear()
     root.attrib.update(
         {
@@ -42,6 +47,13 @@ def inline_svg(chart: Any, name: str, title: str, about: str) -> Markup:
         element.text = text
         root.insert(0, element)
     return Markup(ElementTree.tostring(root, encoding="unicode"))
+
+
+def _with_name(text: ElementTree.Element, name: str | None) -> None:
+    """The whole of a name that a label shortens, where the mouse rests."""
+    if name is not None and name != text.text:
+        whole = ElementTree.SubElement(text, "title")
+        whole.text, whole.tail, text.text = shortened(name, _LONGEST), text.text, None
 
 
 def _clean(element: ElementTree.Element) -> None:

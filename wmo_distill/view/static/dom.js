@@ -19,6 +19,18 @@ export function visible(text, most = 200) {
   return text.length > most ? `${seen}…` : seen;
 }
 
+// The end of a name tells it apart from others: where there is little room, its start is cut.
+export function ended(text, tail = 16) {
+  const points = [...text];
+  if (points.length <= 2 * tail) return [text];
+  const part = (name, some) => h("span", { class: name }, some.join(""));
+  return [part("start", points.slice(0, -tail)), part("end", points.slice(-tail))];
+}
+
+export function ending(text, most = 80) {
+  return text.length > most ? `…${visible(text.slice(1 - most), most)}` : visible(text, most);
+}
+
 const whole = new Intl.NumberFormat("en");
 
 export function count(n) {

@@ -1,5 +1,5 @@
 // The list of episodes: filters, sorting and pages.
-import { address, ask, count, failure, go, grade, h, note, number, title, visible } from "./dom.js";
+import { address, ask, count, ended, ending, failure, go, grade, h, note, number, title } from "./dom.js";
 
 const ROWS = 100;
 const COLUMNS = [
@@ -124,10 +124,10 @@ function filterBar(now, app, change) {
   const selects = FILTERS.filter(([name]) => now[name] || name === "grade" || (facets[name]?.length ?? 0) > 1);
   const options = (name) => name === "grade"
     ? app.start.grades.map((word) => [word, GRADES[word]])
-    : (facets[name] ?? []).map(([word, n]) => [word, `${visible(word, 80)} (${count(n)})`]);
+    : (facets[name] ?? []).map(([word, n]) => [word, `${ending(word)} (${count(n)})`]);
   const inner = selects.map(([name, label]) => {
     const known = options(name);
-    if (now[name] && !known.some(([word]) => word === now[name])) known.unshift([now[name], visible(now[name], 80)]);
+    if (now[name] && !known.some(([word]) => word === now[name])) known.unshift([now[name], ending(now[name])]);
     return h("label", { class: "field" }, h("span", {}, label),
       h("select", { name, onchange: (e) => change({ [name]: e.target.value }) },
         h("option", { value: "" }, "any"),
@@ -175,9 +175,11 @@ function table(page, now, start, change, facets) {
 }
 
 function row(one, columns) {
+  const name = one.trial_name + (one.step_name === null ? "" : ` / ${one.step_name}`);
+  const long = { trial_name: name, task_id: one.task_id };
   const cells = {
-    trial_name: h("a", { href: address("episode", { id: one.episode_id }), "data-id": one.episode_id },
-      one.trial_name, one.step_name === null ? "" : ` / ${one.step_name}`),
+    trial_name: h("a", { href: address("episode", { id: one.episode_id }), "data-id": one.episode_id, "aria-label": name }, ended(name)),
+    task_id: one.task_id === null ? null : h("span", {}, ended(one.task_id)),
     attempt: count(one.attempt), passed: grade(one), reward: number(one.reward),
     stop_reason: [one.stop_reason.replaceAll("_", " "),
       one.completion === "none" ? "" : h("span", { class: "off" }, ` · ${one.completion}`)],
@@ -186,5 +188,5 @@ function row(one, columns) {
     n_issues: one.issues.length ? h("span", { title: one.issues.join(", ") }, count(one.issues.length)) : "0",
   };
   return h("tr", {}, columns.map(([name, , kind]) =>
-    h("td", { class: `${name} ${kind ?? ""}`, title: name === "task_id" ? one.task_id : null }, cells[name] ?? one[name] ?? "–")));
+    h("td", { class: `${name} ${kind ?? ""}`, title: long[name] }, cells[name] ?? one[name] ?? "–")));
 }
