@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from wmo_distill.files import Absent, FilesState, TrialFiles
 from wmo_distill.sources.growth import mark_between
+from wmo_distill.sources.verifiers.run import NO_CONFIG, RunConfig
 from wmo_distill.tokenjson.window import WINDOW
 
 _SPACE = b" \t\r"
@@ -59,11 +60,18 @@ class Place:
     """The trace's own bytes in the line of an episode."""
     listed: tuple[int, int] = (0, 0)
     """The bytes of the list of all traces in that line."""
+    run: RunConfig = NO_CONFIG
 
     @property
     def state(self) -> FilesState:
-        """Length and digest in the place of size and time: other lines may come and go."""
-        return FilesState(self.share, int(self.digest[:15], 16))
+        """Length and digest in the place of size and time: other lines may come and go.
+
+        What the run says of all its rollouts is in their rows too.
+        """
+        digest = self.digest
+        if run := self.run.digest:
+            digest = hashlib.sha256(f"{digest} {run}".encode()).hexdigest()
+        return FilesState(self.share, int(digest[:15], 16))
 
 
 @dataclass(slots=True)

@@ -56,6 +56,17 @@ class Outline:
     """Of an episode: the objects in `traces`."""
     listed: tuple[int, int] = (0, 0)
     """Of an episode: where the list `traces` begins and ends."""
+    is_object: bool = False
+    """Whether it begins as one, zeros of a file system that crashed aside."""
+
+    @property
+    def is_torn(self) -> bool:
+        return self.is_object and not self.whole
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is an object that another program wrote."""
+        return self.whole and self.kind is None
 
 
 def outline_of(pieces: Iterable[bytes]) -> Outline:
@@ -63,6 +74,7 @@ def outline_of(pieces: Iterable[bytes]) -> Outline:
     found = Outline()
     text = _Text(iter(pieces))
     lead = len(_BOM) if text.data.startswith(_BOM) else 0
+    found.is_object = text.data[lead:].lstrip(b"\0 \t\r").startswith(b"{")
     if not text.data[lead:].lstrip(b" \t\r").startswith(b"{"):
         return found
     keys: set[bytes] = set()

@@ -23,7 +23,7 @@ from wmo_distill.sources.values import Values, at, group_id, moment, object_in
 from wmo_distill.sources.verifiers.calls import flat_sampling, is_rounded
 from wmo_distill.sources.verifiers.ending import old_stop_of
 from wmo_distill.sources.verifiers.fields import number_in, text_in
-from wmo_distill.sources.verifiers.run import config_of, expected_rollouts, job_of, source_name
+from wmo_distill.sources.verifiers.run import RunConfig, job_of
 from wmo_distill.tokenjson.extras import json_text
 from wmo_distill.tokenjson.rows import (
     DAMAGED_IDS,
@@ -34,10 +34,11 @@ from wmo_distill.tokenjson.rows import (
 )
 
 
-def row_evidence(found: FoundTrial, row: Mapping[str, Any], options: BuildOptions) -> Evidence:
+def row_evidence(
+    found: FoundTrial, row: Mapping[str, Any], config: RunConfig, options: BuildOptions
+) -> Evidence:
     """The evidence of one row; which calls belong together its tokens decide."""
     values = Values()
-    config = config_of(found.root)
     calls, issues = _calls(row.get("trajectory"), extra=options.extra)
     error = row.get("error")
     word = text_in(row.get("stop_condition"))
@@ -48,7 +49,7 @@ def row_evidence(found: FoundTrial, row: Mapping[str, Any], options: BuildOption
         identity=_identity(found, row, config, values),
         calls=calls,
         call_source=SpanSource.CAPTURE,
-        sampling=SamplingEvidence(asked=flat_sampling(config.get("sampling_args"))),
+        sampling=SamplingEvidence(asked=flat_sampling(config.sampling)),
         ending=EndingEvidence(
             stated=stop,
             completion=Completion.NONE,
@@ -100,10 +101,10 @@ def _is_all(mask: Any, bit: int, size: int) -> bool:
 
 
 def _identity(
-    found: FoundTrial, row: Mapping[str, Any], config: dict[str, Any], values: Values
+    found: FoundTrial, row: Mapping[str, Any], config: RunConfig, values: Values
 ) -> Identity:
     label = f"example-{row.get('example_id')}"
-    source, model = values.text(source_name(config)), values.text(config.get("model"))
+    source, model = values.text(config.source), values.text(config.model)
     job = job_of(found.root)
     return Identity(
         trial_id=found.trial_id,
@@ -113,7 +114,7 @@ def _identity(
         source=source or None,
         job=values.text(job),
         group_id=group_id(["verifiers", job, source, label, "agent", model]),
-        group_expected=values.integer(expected_rollouts(config)),
+        group_expected=values.integer(config.rollouts),
         model_name=model,
     )
 

@@ -1,7 +1,9 @@
 """What a run says of all its rollouts: its configuration, and its name."""
 
+import hashlib
 import tomllib
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,42 @@ from wmo_distill.sources.values import at
 _EVAL = "configs/resolved/eval.json"
 
 
-def config_of(file: Path) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """All that rows hold of a run's configuration, as recorded; None is not recorded."""
+
+    source: Any = None
+    """The environment, where only the run names it."""
+    rollouts: Any = None
+    """How many each task was to have."""
+    max_turns: Any = None
+    model: Any = None
+    sampling: Any = None
+
+    @property
+    def digest(self) -> str:
+        """Other rows come of another configuration; empty where the run says nothing."""
+        said = repr((self.source, self.rollouts, self.max_turns, self.model, self.sampling))
+        return "" if self == NO_CONFIG else hashlib.sha256(said.encode()).hexdigest()
+
+
+NO_CONFIG = RunConfig()
+
+
+def config_of(file: Path) -> RunConfig:
     """The configuration of the run that wrote a file, by the names of whichever version."""
+    config = _recorded(file)
+    asked = config.get("num_rollouts")
+    return RunConfig(
+        source=at(config, "taskset", "id") or config.get("env_id"),
+        rollouts=config.get("rollouts_per_example") if asked is None else asked,
+        max_turns=config.get("max_turns"),
+        model=config.get("model"),
+        sampling=config.get("sampling_args"),
+    )
+
+
+def _recorded(file: Path) -> dict[str, Any]:
     files = TrialFiles(file.parent)
     for name in (_EVAL, "configs/eval.json", "metadata.json"):
         value = files.read_json(name)
@@ -23,17 +59,6 @@ def config_of(file: Path) -> dict[str, Any]:
         with suppress(ValueError, RecursionError):
             return tomllib.loads(data.decode())
     return {}
-
-
-def expected_rollouts(config: dict[str, Any]) -> Any:
-    """How many rollouts each task was to have."""
-    asked = config.get("num_rollouts")
-    return config.get("rollouts_per_example") if asked is None else asked
-
-
-def source_name(config: dict[str, Any]) -> Any:
-    """The environment, where only the run names it."""
-    return at(config, "taskset", "id") or config.get("env_id")
 
 
 def job_of(file: Path) -> str:

@@ -25,9 +25,11 @@ from wmo_distill.sources.verifiers.lines import (
 )
 from wmo_distill.sources.verifiers.outline import Kind, Outline, outline_of
 from wmo_distill.sources.verifiers.rows import row_evidence
+from wmo_distill.sources.verifiers.run import RunConfig, config_of
 from wmo_distill.sources.verifiers.trace import episode_evidence, trace_evidence, unread_evidence
 
-_FILES = ("results.jsonl", "traces.jsonl")
+_TRACES = "traces.jsonl"
+_FILES = ("results.jsonl", _TRACES)
 _STRANGE = 16
 """Lines that are none of ours at the start of a file, after which it is not looked through."""
 
@@ -64,20 +66,23 @@ class Verifiers:
         value, trace = read
         if not isinstance(value, dict):
             return []
+        run = place.run
         if trace is not None:
-            return [trace_evidence(found, trace, value, options)] if isinstance(trace, dict) else []
+            is_one = isinstance(trace, dict)
+            return [trace_evidence(found, trace, value, run, options)] if is_one else []
         if isinstance(value.get("traces"), list):
-            return [episode_evidence(found, value)]
+            return [episode_evidence(found, value, run)]
         if isinstance(value.get("nodes"), list):
-            return [trace_evidence(found, value, value, options)]
-        return [row_evidence(found, value, options)] if "example_id" in value else []
+            return [trace_evidence(found, value, value, run, options)]
+        return [row_evidence(found, value, run, options)] if "example_id" in value else []
 
     def _in_file(self, folder: Folder, name: str) -> list[FoundTrial]:
         path = folder.path / name
         state = TrialFiles(folder.path).state_of((name,))
+        run = config_of(path)
         seen: Counter[str] = Counter()
         found: list[FoundTrial] = []
-        ours = False
+        ours = torn = foreign = False
         number = 0
         for line in lines_of(path):
             outline = outline_of(line)
@@ -86,10 +91,12 @@ class Verifiers:
             if line.blank:
                 continue
             ours |= outline.kind is not None
+            torn |= outline.is_torn
+            foreign |= outline.is_foreign
             if not ours and number >= _STRANGE:
                 return []
             number += 1
-            for trial_id, place in _places(line, outline, state):
+            for trial_id, place in _places(line, outline, state, run):
                 label = trial_id or f"line-{line.digest}"
                 seen[label] += 1
                 again = f"#{seen[label]}" if seen[label] > 1 else ""
@@ -104,13 +111,16 @@ class Verifiers:
                         is_sure=True,
                     )
                 )
-        return found if ours else []
+        # Of a run that was killed in its first line nothing but a torn line may be left.
+        return found if ours or (torn and not foreign and name == _TRACES) else []
 
 
-def _places(line: Line, outline: Outline, state: FilesState) -> Iterator[tuple[str | None, Place]]:
+def _places(
+    line: Line, outline: Outline, state: FilesState, run: RunConfig
+) -> Iterator[tuple[str | None, Place]]:
     """(the id, the place) of each trial in a line; one without an id for a line not to be read."""
     size, digest = line.length, line.digest
-    at = Place(line.offset, size, digest, state, size)
+    at = Place(line.offset, size, digest, state, size, run=run)
     if not outline.whole or outline.kind is None:
         yield None, at
     elif outline.kind is Kind.ROW:

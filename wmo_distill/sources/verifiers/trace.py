@@ -27,16 +27,19 @@ from wmo_distill.sources.verifiers.ending import Signs, stop_of
 from wmo_distill.sources.verifiers.fields import errors_of, number_in, text_in
 from wmo_distill.sources.verifiers.grading import grade_of
 from wmo_distill.sources.verifiers.graph import graph_of
-from wmo_distill.sources.verifiers.run import config_of, expected_rollouts, job_of, source_name
+from wmo_distill.sources.verifiers.run import RunConfig, job_of
 from wmo_distill.sources.verifiers.timing import began, seconds, times_of
 
 
 def trace_evidence(
-    found: FoundTrial, trace: Mapping[str, Any], episode: Mapping[str, Any], options: BuildOptions
+    found: FoundTrial,
+    trace: Mapping[str, Any],
+    episode: Mapping[str, Any],
+    config: RunConfig,
+    options: BuildOptions,
 ) -> Evidence:
     """The evidence of a trace; `episode` is the trace itself where it has no episode."""
     values = Values()
-    config = config_of(found.root)
     recorded = trace.get("nodes")
     graph = graph_of(recorded if isinstance(recorded, list) else [])
     agent = object_in(trace.get("agent"))
@@ -47,7 +50,7 @@ def trace_evidence(
     errors = errors_of(trace)
     failed = not trace["ok"] if isinstance(trace.get("ok"), bool) else bool(errors)
     identity = _identity(found, trace, episode, config, values)
-    cap = own.get("max_turns", config.get("max_turns"))
+    cap = own.get("max_turns", config.max_turns)
     turns = len(chats.of)
     main = [entries.get(i, {}) for i in chats.main]
     word = trace.get("stop_condition")
@@ -84,14 +87,14 @@ def trace_evidence(
     )
 
 
-def episode_evidence(found: FoundTrial, episode: Mapping[str, Any]) -> Evidence:
+def episode_evidence(found: FoundTrial, episode: Mapping[str, Any], config: RunConfig) -> Evidence:
     """The evidence of an episode in which no agent left a trace."""
     values = Values()
     errors = errors_of(episode)
     signs = Signs(failed=True, error=errors[-1] if errors else None, started=False)
     stop = stop_of(signs)[0] if errors else StopReason.UNKNOWN
     return Evidence(
-        identity=_identity(found, {}, episode, config_of(found.root), values),
+        identity=_identity(found, {}, episode, config, values),
         ending=_ending(stop, signs, errors),
         grade=grade_of({}, errors, failed=True),
         issues=tuple(values.issues),
@@ -120,7 +123,7 @@ def _identity(
     found: FoundTrial,
     trace: Mapping[str, Any],
     episode: Mapping[str, Any],
-    config: dict[str, Any],
+    config: RunConfig,
     values: Values,
 ) -> Identity:
     task = object_in(trace.get("task")) or object_in(episode.get("task"))
@@ -134,7 +137,7 @@ def _identity(
     own = object_in(agent.get("config")) or agent
     seat = values.text(agent.get("name")) or "agent"
     harness = values.text(at(own, "harness", "id"))
-    source = values.text(at(episode, "env", "id") or source_name(config))
+    source = values.text(at(episode, "env", "id") or config.source)
     model = values.text(own.get("model"))
     job = job_of(found.root)
     group = text_in(at(episode, "group", "id")) or job
@@ -147,7 +150,7 @@ def _identity(
         source=source,
         job=values.text(job),
         group_id=group_id(["verifiers", group, source, checksum, seat, model]),
-        group_expected=values.integer(expected_rollouts(config)),
+        group_expected=values.integer(config.rollouts),
         agent_name=harness if seat == "agent" else f"{seat}/{harness}" if harness else seat,
         model_name=model,
     )
