@@ -160,7 +160,8 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
         give_back_memory()
     records = read.records
     if not records:
-        return failed(work, Reason.LINE_UNREADABLE), ()
+        is_whole = work.found is not None and work.found.locator is None
+        return failed(work, Reason.FILE_UNREADABLE if is_whole else Reason.LINE_UNREADABLE), ()
     if sum(len(r.spans) for r in records) + sum(read.calls_dropped.values()) != read.calls_found:
         return failed(work, Reason.CALLS_UNBALANCED), ()
     if is_changed:

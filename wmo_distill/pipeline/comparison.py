@@ -24,7 +24,7 @@ from wmo_distill.trial import read_identity
 # Rows that say more of the run than of the trial's files.
 _READ_AGAIN = {Issue.CHANGED_WHILE_READING.value, Reason.IO_ERROR.value, *ENDED}
 _FAILED = {
-    Reason.LINE_UNREADABLE, Reason.READ_FAILED, Reason.CALLS_UNBALANCED,
+    Reason.LINE_UNREADABLE, Reason.FILE_UNREADABLE, Reason.READ_FAILED, Reason.CALLS_UNBALANCED,
     Reason.FILE_TOO_LARGE, Reason.DOCUMENT_TOO_LARGE,
 }  # fmt: skip
 

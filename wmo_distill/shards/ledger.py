@@ -23,6 +23,8 @@ class Reason(StrEnum):
     NO_CELL = "no_cell"
     LINE_UNREADABLE = "line_unreadable"
     """A line that holds no record of its format, a torn last one among them."""
+    FILE_UNREADABLE = "file_unreadable"
+    """A database of its format that is damaged: which trials it holds nobody can tell."""
     FILE_TOO_LARGE = "file_too_large"
     """Its files hold more than `--max-file-size`."""
     DOCUMENT_TOO_LARGE = "document_too_large"

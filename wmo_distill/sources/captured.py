@@ -13,6 +13,7 @@ from wmo_distill.arguments import CHECKS
 from wmo_distill.arrays import NO_IDS, Ids
 from wmo_distill.declare import COLUMNS
 from wmo_distill.files import plain_text
+from wmo_distill.sources.base import Folder, FoundTrial
 from wmo_distill.sources.evidence import SamplingEvidence
 from wmo_distill.tokenjson.extras import json_text
 
@@ -22,6 +23,13 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 def name_in_path(*parts: object) -> str:
     """Recorded names as one part of a path, another for each; a part that is null is empty."""
     return ":".join("" if part is None else _quoted(part) for part in parts)
+
+
+def damaged_store(kind: str, folder: Folder, name: str) -> FoundTrial:
+    """A database of calls that cannot be looked into: one row of the ledger, and no episode."""
+    return FoundTrial(
+        source=kind, root=folder.path / name, path=folder.below(name), trial_name=name, is_sure=True
+    )
 
 
 def _quoted(part: object) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from wmo_distill.files import NO_STATE, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import Folder, FoundTrial, Here, in_each
-from wmo_distill.sources.captured import Roots, name_in_path
+from wmo_distill.sources.captured import Roots, damaged_store, name_in_path
 from wmo_distill.sources.evidence import (
     Evidence,
 )
@@ -60,25 +60,28 @@ class RllmGateway:
         if not may_hold(files, name, "trace_sessions"):
             return []
         whole = database_state(files, name)
-        with suppress(Unreadable):
+        try:
             sessions = from_database(files, name, _sessions)
-            return [
-                FoundTrial(
-                    source=self.kind,
-                    root=folder.path / name,
-                    path=(path := f"{folder.below(name)}#{session_name}"),
-                    trial_id=path,
-                    trial_name=session_name,
-                    locator=replace(session, own=Own(state, (whole,))),
-                )
-                for session_name, (session, state) in sessions.items()
-            ]
-        return []
+        except Unreadable:
+            return [damaged_store(self.kind, folder, name)]
+        return [
+            FoundTrial(
+                source=self.kind,
+                root=folder.path / name,
+                path=(path := f"{folder.below(name)}#{session_name}"),
+                trial_id=path,
+                trial_name=session_name,
+                locator=replace(session, own=Own(state, (whole,))),
+            )
+            for session_name, (session, state) in sessions.items()
+        ]
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         """That of the session's own traces."""
-        session = _session(found)
+        session = found.locator
         files, name = TrialFiles(found.root.parent), found.root.name
+        if not isinstance(session, Session):
+            return database_state(files, name)
 
         def look() -> FilesState:
             with suppress(Unreadable):
@@ -89,8 +92,10 @@ class RllmGateway:
 
     def exact_state(self, found: FoundTrial, known: FilesState | None) -> FilesState:
         """By the texts of the traces that are there now."""
-        session = _session(found)
+        session = found.locator
         files, name = TrialFiles(found.root.parent), found.root.name
+        if not isinstance(session, Session):
+            return database_state(files, name)
         if known is not None and (database_state(files, name),) == session.own.files:
             return known
 
@@ -102,8 +107,10 @@ class RllmGateway:
         return NO_STATE
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
-        """One episode."""
-        session = _session(found)
+        """One episode; none of a store that is damaged as a whole."""
+        session = found.locator
+        if not isinstance(session, Session):
+            return []
 
         def read(connection: sqlite3.Connection) -> Reading:
             reading = Reading(extra=options.extra)
@@ -118,11 +125,6 @@ class RllmGateway:
             reading = Reading(extra=options.extra)
             reading.damaged = len(session.rows)
         return [reading.evidence(found, session)]
-
-
-def _session(found: FoundTrial) -> Session:
-    assert isinstance(found.locator, Session)
-    return found.locator
 
 
 def _state(connection: sqlite3.Connection, session: Session) -> FilesState:

@@ -11,6 +11,7 @@ from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
+from wmo_distill.sources.captured import damaged_store
 from wmo_distill.sources.evidence import Evidence
 from wmo_distill.sources.growth import Mark, Own
 from wmo_distill.sources.sqlite import (
@@ -60,7 +61,9 @@ class TinkerCapture:
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
         """That of the rollout's own records and summary."""
-        rollout = _rollout(found)
+        rollout = found.locator
+        if not isinstance(rollout, Rollout):
+            return database_state(TrialFiles(found.root.parent), found.root.name)
         files, summary = _files(found, rollout), rollout.summary
         states = [database_state(files, rollout.file)]
         states += [files.state_of((summary.file,))] if summary else []
@@ -79,8 +82,10 @@ class TinkerCapture:
         return rollout.own.now(tuple(states), look)
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
-        """One episode."""
-        rollout = _rollout(found)
+        """One episode; none of a store that is damaged as a whole."""
+        rollout = found.locator
+        if not isinstance(rollout, Rollout):
+            return []
         files = _files(found, rollout)
         summary = {} if rollout.summary is None else read_summary(files, rollout.summary)
 
@@ -96,9 +101,11 @@ class TinkerCapture:
             return [evidence_of(found, rollout, gone, summary, extra=options.extra)]
 
     def _in_file(self, folder: Folder, files: TrialFiles, name: str) -> list[FoundTrial]:
-        with suppress(Unreadable):
+        try:
             return self._trials(folder, files, name) if self._is_capture(files, name) else []
-        return []
+        except Unreadable:  # of lines: a file that is gone
+            is_store = not name.endswith(_LINES)
+            return [damaged_store(self.kind, folder, name)] if is_store else []
 
     def _is_capture(self, files: TrialFiles, name: str) -> bool:
         if name.rpartition("/")[2] != _LINES:
@@ -140,11 +147,6 @@ class TinkerCapture:
 def _own(whole: FilesState, rollout: Rollout, marks: Iterable[Mark]) -> Own:
     files = (whole, *([rollout.summary.whole] if rollout.summary else []))
     return Own(rollout_state(rollout, marks), files)
-
-
-def _rollout(found: FoundTrial) -> Rollout:
-    assert isinstance(found.locator, Rollout)
-    return found.locator
 
 
 def _files(found: FoundTrial, rollout: Rollout) -> TrialFiles:
