@@ -1,4 +1,4 @@
-"""Databases of calls that are damaged: what can be told is kept, what cannot has a reason."""
+"""Databases of calls that are damaged: what is known of them is kept, what is not has a reason."""
 
 import shutil
 import sqlite3

@@ -193,7 +193,8 @@ def renamed(path: Path, others: list[Path]) -> None:
 
 def named_as_another(path: Path, others: list[Path]) -> None:
     """In the place of another file of its directory."""
-    path.replace(others[0] if others else path.with_suffix(".json"))
+    files = [other for other in others if other.is_file()]
+    path.replace(files[0] if files else path.with_suffix(".json"))
 
 
 def is_a_directory(path: Path, others: list[Path]) -> None:

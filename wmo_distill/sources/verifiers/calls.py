@@ -22,6 +22,7 @@ _EXTRA = (
 _TENSORS = (
     "routed_experts", "kept_tokens", "sampling_mask", "top_logprobs", "multi_modal_data",
 )  # fmt: skip
+_OWN = ("finish_reason", "usage")
 _DIGITS = 4
 
 
@@ -38,14 +39,22 @@ class Recorded:
     """The distinct sampling values of the main chat."""
 
 
-def entries_by_node(recorded: Any, n_nodes: int, values: Values) -> dict[int, dict[str, Any]]:
-    """What `calls` adds to each node; attempts that committed nothing are left out."""
+def entries_by_node(
+    recorded: Any, nodes: Sequence[Node], values: Values
+) -> dict[int, dict[str, Any]]:
+    """What `calls` adds to each node; attempts that committed nothing are left out.
+
+    Before there were `calls` (0.2.0), a sampled node said this of itself.
+    """
+    if recorded is None:
+        own = {i: {name: node.record.get(name) for name in _OWN} for i, node in enumerate(nodes)}
+        return {i: entry for i, entry in own.items() if nodes[i].sampled and any(entry.values())}
     entries: dict[int, dict[str, Any]] = {}
     for entry in recorded if isinstance(recorded, list) else ():
         node = entry.get("node") if isinstance(entry, dict) else False
         if node is None:
             continue
-        if type(node) is int and 0 <= node < n_nodes:
+        if type(node) is int and 0 <= node < len(nodes):
             entries[node] = entry
         else:
             values.issues.append(Issue.VALUE_DAMAGED)

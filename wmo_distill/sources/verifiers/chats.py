@@ -4,15 +4,17 @@ The agent's own answers are one chat, however its history was rewritten in betwe
 link says to be a subagent's, or that has a system message of its own, is another.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from wmo_distill.issues import Issue
 from wmo_distill.records import SegmentInfo, SegmentKind
-from wmo_distill.sources.verifiers.graph import Graph
+from wmo_distill.sources.verifiers.graph import Graph, Node
 
 MAIN = "main"
 _SUBAGENT = SegmentInfo(SegmentKind.SUBAGENT)
+_SAME_CHAT = ("continuation", "compaction")
+"""Links between calls of one chat."""
 _UNTRAINED = SegmentInfo(SegmentKind.SUBAGENT, trainable=False)
 
 
@@ -57,6 +59,8 @@ def chats_of(graph: Graph, trainable: bool) -> Chats:
             name = _new(found, _UNTRAINED)
         elif above is not None:
             name = found.of[above]
+        elif (before := _continued(node, i, found.of, attempts)) is not None:
+            name = found.of[before]
         elif i in called or i in returned or (found.of and nodes[root].system not in (None, main)):
             name = _new(found, _SUBAGENT)
         else:
@@ -72,6 +76,12 @@ def chats_of(graph: Graph, trainable: bool) -> Chats:
     if len(set(found.of.values())) > 1 and not links:
         found.issues += (Issue.CHATS_UNLABELLED,)
     return found if trainable else _untrained(found)
+
+
+def _continued(node: Node, i: int, of: Mapping[int, str], attempts: set[int]) -> int | None:
+    """The call that a node says it goes on from, with a history that was written anew."""
+    known = (at for at, kind in node.links if kind in _SAME_CHAT and at in of and at < i)
+    return next((at for at in known if at not in attempts), None)
 
 
 def _new(found: Chats, info: SegmentInfo) -> str:

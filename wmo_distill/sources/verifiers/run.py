@@ -3,7 +3,7 @@
 import hashlib
 import tomllib
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,14 @@ class RunConfig:
     """How many each task was to have."""
     max_turns: Any = None
     model: Any = None
+    """This and what follows: where no trace names its agent (before 0.2.1)."""
     sampling: Any = None
+    harness: Any = None
 
     @property
     def digest(self) -> str:
         """Other rows come of another configuration; empty where the run says nothing."""
-        said = repr((self.source, self.rollouts, self.max_turns, self.model, self.sampling))
+        said = repr([getattr(self, field.name) for field in fields(self)])
         return "" if self == NO_CONFIG else hashlib.sha256(said.encode()).hexdigest()
 
 
@@ -44,7 +46,8 @@ def config_of(file: Path) -> RunConfig:
         rollouts=config.get("rollouts_per_example") if asked is None else asked,
         max_turns=config.get("max_turns"),
         model=config.get("model"),
-        sampling=config.get("sampling_args"),
+        sampling=config.get("sampling_args", config.get("sampling")),
+        harness=at(config, "harness", "id"),
     )
 
 

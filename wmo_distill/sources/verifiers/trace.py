@@ -42,10 +42,10 @@ def trace_evidence(
     values = Values()
     recorded = trace.get("nodes")
     graph = graph_of(recorded if isinstance(recorded, list) else [])
-    agent = object_in(trace.get("agent"))
+    agent = _agent_of(trace, config)
     own = object_in(agent.get("config")) or agent
     chats = chats_of(graph, agent.get("trainable") is not False)
-    entries = entries_by_node(trace.get("calls"), len(graph.nodes), values)
+    entries = entries_by_node(trace.get("calls"), graph.nodes, values)
     calls = recorded_calls(graph, chats, entries, extra=options.extra)
     errors = errors_of(trace)
     failed = not trace["ok"] if isinstance(trace.get("ok"), bool) else bool(errors)
@@ -85,6 +85,14 @@ def trace_evidence(
         times=times_of(trace, entries),
         issues=tuple(issues),
     )
+
+
+def _agent_of(trace: Mapping[str, Any], config: RunConfig) -> Mapping[str, Any]:
+    """The agent as the trace names it, else as the run does, which has one agent then."""
+    if trace.get("agent") is not None or not trace:
+        return object_in(trace.get("agent"))
+    harness = {"id": config.harness}
+    return {"model": config.model, "sampling": config.sampling, "harness": harness}
 
 
 def episode_evidence(found: FoundTrial, episode: Mapping[str, Any], config: RunConfig) -> Evidence:
@@ -127,13 +135,14 @@ def _identity(
     values: Values,
 ) -> Identity:
     task = object_in(trace.get("task")) or object_in(episode.get("task"))
-    data = object_in(task.get("data"))
+    # Before 0.2.0 the data is the task itself.
+    data = object_in(task.get("data")) or ({} if "type" in task else task)
     label = _label(task, data)
     key, checksum = text_in(task.get("key")), text_in(task.get("hash"))
     task_id = key if key and key != checksum else label
     if checksum is None and data:
         checksum = _digest(data)
-    agent = object_in(trace.get("agent"))
+    agent = _agent_of(trace, config)
     own = object_in(agent.get("config")) or agent
     seat = values.text(agent.get("name")) or "agent"
     harness = values.text(at(own, "harness", "id"))
