@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trials.templates import TEMPLATES, Message, ids_of
-from tests.trials.test_lineage import placed, recorded
+from tests.trials.test_lineage import Chat, placed, recorded, segments
 from wmo_distill.issues import Issue
 from wmo_distill.segment import Segment
 from wmo_distill.trials.holes import starts_of
@@ -142,3 +142,21 @@ def test_the_nearest_prompt_that_is_kept_is_the_one_that_a_search_finds(
     chat = Segment.of(0, coded)
     found = [start and (start.call, start.shared) for start in starts_of(chat, less, shorter=True)]
     assert found == [searched(k) for k in range(len(calls))]
+
+
+@pytest.mark.parametrize("empty", [1, 2])
+def test_a_prompt_asked_again_after_an_empty_answer_hides_no_header(empty: int) -> None:
+    """It adds nothing to the prompt before; other chats and holes are seen all the same."""
+    main, sub = Chat(10), Chat(11)
+    calls = []
+    for k in range(4):
+        if k == 2:
+            calls += [(list(main.history), [])] * empty
+        calls.append(main.ask(100 + k))
+        main.goes_on(60 + k)
+    calls.append(sub.ask(110))
+    spans = placed(recorded(calls))
+    assert segments(spans)[:2] == [[0, 1, empty + 2, empty + 3], [empty + 4]]
+    assert Issue.HOLE_UNPROVABLE not in spans.issues
+    missing = placed(recorded(calls[:1] + calls[2:]))
+    assert missing.holes == 1

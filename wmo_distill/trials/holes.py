@@ -243,16 +243,21 @@ def _calls(chats: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:
 
 
 def _tails(chat: Segment) -> Iterator[Ids]:
-    """The last ids of each prompt: what it adds, and if that is little, the answer before."""
+    """The last ids of each prompt: what it adds, and while that is little, what came before.
+
+    A prompt that is asked again after an empty answer adds nothing.
+    """
     extends, lengths = chat.extends, chat.prompt_suffix.lengths
     for at, size in enumerate(lengths.tolist()):
-        suffix = chat.suffix(at)
-        if at and size < _LONGEST_HEADER:
+        pieces = [chat.suffix(at)]
+        while at and size < _LONGEST_HEADER:
             if not extends[at]:
-                suffix = chat.prompt(at)
-            else:
-                suffix = np.concatenate([chat.sampled(at - 1)[-_LONGEST_HEADER:], suffix])
-        yield suffix[-_LONGEST_HEADER:]
+                pieces[-1] = chat.prompt(at)
+                break
+            at -= 1
+            pieces += chat.sampled(at)[-_LONGEST_HEADER:], chat.suffix(at)
+            size += pieces[-2].size + pieces[-1].size
+        yield np.concatenate(pieces[::-1])[-_LONGEST_HEADER:]
 
 
 def _turn_ends(chats: Sequence[Segment]) -> list[int]:
