@@ -5,11 +5,15 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import UUID
 
 CALLS = 30
+AT_ONCE = 4
+"""Sessions that run at a time: a store has their calls in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,29 +26,40 @@ class Asked:
     prompt: list[int]
     answer: list[int]
     logprobs: list[float]
+    tokens: list[str]
+    """The texts of the answer's ids."""
     messages: list[dict[str, str]]
     said: dict[str, str]
 
 
 def calls() -> Iterator[Asked]:
     random, number = Random(1), 0
+    letters = "etaoinshrdlu"
+    words = [" " + "".join(random.choices(letters, k=random.randrange(1, 8))) for _ in range(4000)]
+    words += ["\n", "\n\n", '"', "/", "-", "_", ".", " é", " ✓"] * 40
 
     def ids(n: int) -> list[int]:
         return [random.randrange(150_000) for _ in range(n)]
 
+    def text(n: int) -> list[str]:
+        return random.choices(words, k=n)
+
     while True:
-        prompt, messages = ids(2000), [{"role": "user", "content": "word " * 2000}]
+        prompt, messages = ids(2000), [{"role": "user", "content": "".join(text(2000))}]
         for turn in range(CALLS):
-            answer, logprobs = ids(300), [-random.random() for _ in range(300)]
-            said = {"role": "assistant", "content": "word " * 300}
-            yield Asked(number // CALLS, turn, number, prompt, answer, logprobs, messages, said)
+            answer, tokens = ids(300), text(300)
+            logprobs = [-random.random() for _ in range(300)]
+            said = {"role": "assistant", "content": "".join(tokens)}
+            session = number // CALLS
+            yield Asked(session, turn, number, prompt, answer, logprobs, tokens, messages, said)
             prompt = prompt + answer + ids(500)
-            messages = [*messages, said, {"role": "user", "content": "word " * 500}]
+            result = {"role": "user", "content": "".join(text(500))}
+            messages = [*messages, said, result]
             number += 1
 
 
 def _sessions(size: int, text: Callable[[Asked], str]) -> Iterator[tuple[Asked, str]]:
-    """Whole sessions, until there is that much text."""
+    """Whole sessions one after another, until there is that much text."""
     written = 0
     for call in calls():
         if not call.turn and written >= size:
@@ -53,38 +68,97 @@ def _sessions(size: int, text: Callable[[Asked], str]) -> Iterator[tuple[Asked, 
         yield call, one
 
 
-def _gateway_text(call: Asked) -> str:
-    request = {"messages": call.messages, "temperature": 1.0}
-    content = [{"logprob": x} for x in call.logprobs]
-    choice = {"token_ids": call.answer, "logprobs": {"content": content}, "message": call.said}
-    return json.dumps(
-        {
-            "trace_id": f"{call.number:032x}", "session_id": _task(call), "model": "m",
-            "messages": call.messages, "prompt_token_ids": call.prompt, "metadata": {},
-            "response_message": call.said, "completion_token_ids": call.answer,
-            "logprobs": call.logprobs, "finish_reason": "stop", "latency_ms": 1.0,
-            "token_counts": {}, "timestamp": 1.7e9 + call.number, "raw_request": request,
-            "raw_response": {"choices": [choice], "prompt_token_ids": call.prompt},
-        }
-    )  # fmt: skip
+def _in_time(size: int, text: Callable[[Asked], str]) -> Iterator[tuple[Asked, str]]:
+    """The same of sessions that run at once, in the order of their calls."""
+    written = _sessions(size, text)
+    while some := list(islice(written, AT_ONCE * CALLS)):
+        yield from sorted(some, key=lambda one: one[0].turn)
+
+
+def answer_of(call: Asked) -> dict[str, Any]:
+    """What vLLM answers where log-probabilities and token ids are asked for."""
+    content = [
+        {"token": token, "logprob": x, "bytes": list(token.encode()), "top_logprobs": []}
+        for token, x in zip(call.tokens, call.logprobs, strict=True)
+    ]
+    message = {
+        **call.said, "refusal": None, "annotations": None, "audio": None, "function_call": None,
+        "tool_calls": [], "reasoning_content": None,
+    }  # fmt: skip
+    choice = {
+        "index": 0, "message": message, "logprobs": {"content": content}, "finish_reason": "stop",
+        "stop_reason": None, "token_ids": call.answer,
+    }  # fmt: skip
+    usage = {
+        "prompt_tokens": len(call.prompt), "completion_tokens": len(call.answer),
+        "total_tokens": len(call.prompt) + len(call.answer), "prompt_tokens_details": None,
+    }  # fmt: skip
+    return {
+        "id": f"chatcmpl-{call.number:032x}", "object": "chat.completion", "created": 1_700_000_000,
+        "model": "m", "choices": [choice], "service_tier": None, "system_fingerprint": None,
+        "usage": usage, "prompt_logprobs": None, "prompt_token_ids": call.prompt,
+        "kv_transfer_params": None,
+    }  # fmt: skip
+
+
+def request_of(call: Asked) -> dict[str, Any]:
+    return {
+        "model": "m", "messages": call.messages, "temperature": 1.0, "logprobs": True,
+        "return_token_ids": True,
+    }  # fmt: skip
+
+
+def trace_of(call: Asked) -> dict[str, Any]:
+    """What rLLM's gateway (wheel 0.1.0) makes of a request and its answer."""
+    answer = answer_of(call)
+    (choice,) = answer["choices"]
+    usage = answer["usage"]
+    return {
+        "trace_id": _trace_id(call), "session_id": _task(call), "model": "m",
+        "messages": call.messages, "prompt_token_ids": call.prompt,
+        "response_message": choice["message"], "completion_token_ids": call.answer,
+        "logprobs": call.logprobs, "finish_reason": "stop", "latency_ms": 1234.5678,
+        "token_counts": {
+            "prompt": usage["prompt_tokens"], "completion": usage["completion_tokens"],
+        },
+        "timestamp": 1.7e9 + call.number, "metadata": {}, "raw_request": request_of(call),
+        "raw_response": answer,
+    }  # fmt: skip
+
+
+def _trace_id(call: Asked) -> str:
+    return str(UUID(int=Random(call.number).getrandbits(128), version=4))
 
 
 def _task(call: Asked) -> str:
     return f"task{call.session // 4}:{call.session % 4}"
 
 
+GATEWAY = """
+    CREATE TABLE traces(
+        trace_id TEXT PRIMARY KEY, data TEXT NOT NULL, created_at REAL NOT NULL);
+    CREATE TABLE trace_sessions(
+        trace_id TEXT NOT NULL, session_id TEXT NOT NULL, created_at REAL NOT NULL,
+        PRIMARY KEY (trace_id, session_id),
+        FOREIGN KEY (trace_id) REFERENCES traces(trace_id) ON DELETE CASCADE);
+    CREATE INDEX idx_ts_session ON trace_sessions(session_id);
+    CREATE INDEX idx_ts_session_time ON trace_sessions(session_id, created_at ASC);
+    CREATE INDEX idx_traces_time ON traces(created_at);
+"""
+
+
 def write_gateway(place: Path, size: int) -> None:
+    """A store of rLLM's gateway with the tables and indices of its wheel 0.1.0."""
     with closing(sqlite3.connect(place / "gateway.db")) as db:
-        db.execute("CREATE TABLE traces(trace_id TEXT PRIMARY KEY, data TEXT, created_at REAL)")
-        db.execute("CREATE TABLE trace_sessions(trace_id TEXT, session_id TEXT, created_at REAL)")
-        for call, data in _sessions(size, _gateway_text):
-            db.execute("INSERT INTO traces VALUES (?, ?, 1)", (f"{call.number:032x}", data))
-            row = f"{call.number:032x}", _task(call)
-            db.execute("INSERT INTO trace_sessions VALUES (?, ?, 1)", row)
+        db.executescript(GATEWAY)
+        for call, data in _in_time(size, lambda call: json.dumps(trace_of(call))):
+            trace_id, at = _trace_id(call), 1.7e9 + call.number
+            db.execute("INSERT INTO traces VALUES (?, ?, ?)", (trace_id, data, at))
+            db.execute("INSERT INTO trace_sessions VALUES (?, ?, ?)", (trace_id, _task(call), at))
         db.commit()
 
 
-def _tinker(call: Asked) -> dict[str, Any]:
+def tinker_record(call: Asked) -> dict[str, Any]:
     return {
         "kind": "sample",
         "scope": {
@@ -103,49 +177,49 @@ def _tinker(call: Asked) -> dict[str, Any]:
 def write_tinker_lines(place: Path, size: int) -> None:
     (place / "capture").mkdir()
     with (place / "capture" / "sample.jsonl").open("w") as file:
-        for _, line in _sessions(size, lambda call: json.dumps(_tinker(call))):
+        for _, line in _in_time(size, lambda call: json.dumps(tinker_record(call))):
             file.write(line + "\n")
 
 
-WIRE = [
-    "run_id",
-    "run_attempt",
-    "split",
-    "iteration",
-    "group_idx",
-    "traj_idx",
-    "purpose",
-    "sampling_session_id",
-    "seq_id",
-    "sample_idx",
-    "policy_version",
-    "created_at",
-    "prompt_tokens",
-    "sampled_tokens",
-    "logprobs",
-    "metadata",
-]
+WIRE = """
+    CREATE TABLE seq(value INTEGER NOT NULL);
+    INSERT INTO seq VALUES (0);
+    CREATE TABLE wire_rows(
+        cursor INTEGER PRIMARY KEY, run_id TEXT NOT NULL, run_attempt INTEGER, split TEXT,
+        iteration INTEGER, group_idx INTEGER, traj_idx INTEGER, purpose TEXT,
+        sampling_session_id TEXT, seq_id INTEGER, sample_idx INTEGER, policy_version TEXT,
+        created_at REAL, prompt_tokens TEXT, sampled_tokens TEXT, logprobs TEXT, metadata TEXT);
+    CREATE UNIQUE INDEX wire_rows_dedupe ON wire_rows(sampling_session_id, seq_id, sample_idx);
+    CREATE INDEX wire_rows_run ON wire_rows(run_id, cursor);
+    CREATE TABLE annotations(
+        cursor INTEGER PRIMARY KEY, event_id TEXT NOT NULL UNIQUE, run_id TEXT NOT NULL,
+        kind TEXT, payload TEXT, created_at REAL);
+    CREATE INDEX annotations_run ON annotations(run_id, cursor);
+"""
+
+
+ELSEWHERE = (
+    "kind", "scope", "samples", "sampling_session_id", "seq_id", "created_at", "prompt_tokens",
+)  # fmt: skip
+"""What of a record has columns of its own, or none."""
 
 
 def write_tinker_store(place: Path, size: int) -> None:
+    """A store of tinker-cookbook 0.6.1, which keeps a write-ahead log while it is open."""
     with closing(sqlite3.connect(place / "capture.sqlite")) as db:
-        db.execute(f"CREATE TABLE wire_rows(cursor INTEGER PRIMARY KEY, {', '.join(WIRE)})")
-        db.executescript(
-            """CREATE TABLE seq(value INTEGER NOT NULL);
-            CREATE UNIQUE INDEX wire_rows_dedupe
-                ON wire_rows(sampling_session_id, seq_id, sample_idx);
-            CREATE INDEX wire_rows_run ON wire_rows(run_id, cursor);
-            CREATE TABLE annotations(cursor INTEGER PRIMARY KEY, event_id TEXT, run_id TEXT,
-                kind TEXT, payload TEXT, created_at REAL)"""
-        )
-        insert = f"INSERT INTO wire_rows VALUES ({', '.join('?' * (len(WIRE) + 1))})"
-        for call, prompt in _sessions(size, lambda call: json.dumps(call.prompt)):
-            about = {"num_samples": 1, "status": "ok", "stop_reason": "stop"}
-            lists = prompt, json.dumps(call.answer), json.dumps(call.logprobs)
-            where = "run", 0, "train", 0, call.session // 4, call.session % 4, None
-            version = "tinker://run/sampler_weights/000007"
-            which = "s", call.number, 0, version, 1.7e9 + call.number
-            db.execute(insert, (call.number + 1, *where, *which, *lists, json.dumps(about)))
+        db.execute("PRAGMA journal_mode = WAL")
+        db.executescript(WIRE)
+        written = _in_time(size, lambda call: json.dumps(call.prompt))
+        for cursor, (call, prompt) in enumerate(written, 1):
+            record = tinker_record(call)
+            about = {k: v for k, v in record.items() if k not in ELSEWHERE} | {
+                "stop_reason": "stop"
+            }
+            where = cursor, "run", 0, "train", 0, call.session // 4, call.session % 4, None
+            which = "s", call.number, 0, "tinker://run/sampler_weights/000007", 1.7e9 + call.number
+            lists = prompt, json.dumps(call.answer), json.dumps(call.logprobs), json.dumps(about)
+            row = *where, *which, *lists
+            db.execute(f"INSERT INTO wire_rows VALUES ({', '.join('?' * len(row))})", row)
         db.commit()
 
 
@@ -202,14 +276,10 @@ def write_events(place: Path, size: int) -> None:
     """Events of Agent Lightning, a file a rollout."""
 
     def event(call: Asked) -> str:
-        content = [{"token": "t", "logprob": x, "bytes": None} for x in call.logprobs]
-        choice = {
-            "index": 0, "finish_reason": "stop", "logprobs": {"content": content},
-            "message": call.said, "token_ids": call.answer,
+        data = {
+            "model": "m", "model_version": 7, "request": request_of(call),
+            "response": answer_of(call),
         }  # fmt: skip
-        answer = {"id": f"c{call.number}", "choices": [choice], "prompt_token_ids": call.prompt}
-        request = {"model": "m", "messages": call.messages, "temperature": 1.0}
-        data = {"model": "m", "model_version": 7, "request": request, "response": answer}
         return json.dumps(
             {
                 "event_type": "model_request", "rollout_id": f"ro-{call.session}",
