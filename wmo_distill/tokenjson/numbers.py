@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 
 from wmo_distill.arrays import ID_LIMIT, Ids, Logprobs, frozen
+from wmo_distill.limits import refuse_large_value
 from wmo_distill.tokenjson.rows import LogprobRow, id_row, logprob_row
 
 simdjson: Any = None
@@ -137,6 +138,18 @@ def prove_value(text: bytes) -> bool:
         return False
     finally:
         del document
+
+
+def is_value(text: bytes) -> bool:
+    """Whether a text is surely one JSON value, whichever parser is installed; it is not kept."""
+    if simdjson is not None:
+        return prove_value(text)
+    refuse_large_value(text)
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 class _Parsers(threading.local):

@@ -7,9 +7,9 @@ What was read has rows (see `rows`) in the place of its token lists. A record of
 in another place, or of another form, is parsed whole, with the same answer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -24,9 +24,10 @@ from wmo_distill.tokenjson.rows import (
     id_row,
 )
 from wmo_distill.tokenjson.scan import Scanner
-from wmo_distill.tokenjson.skeleton import CutList, ListNames, Skeleton
+from wmo_distill.tokenjson.skeleton import CutList, ListNames
 from wmo_distill.tokenjson.window import Remembered, Whole
 
+_T = TypeVar("_T")
 Holders = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
 """The objects of a record that hold token lists, in the order in which they are written."""
 Refuse = Callable[[bytes | bytearray], None]
@@ -49,11 +50,17 @@ class RecordReader:
     names: ListNames
     holders: Holders
     refuse: Refuse = refuse_large_value
+    values: tuple[str, ...] = ()
+    """Keys whose lists of objects are left out, as `Unparsed`; empty once that has failed."""
     _remembered: Remembered = field(default_factory=Remembered)
     _last: IdRow | None = None
     """The prompt whose text is remembered."""
     _chain: SharedRows = field(default_factory=SharedRows)
     """Links the prompts of records that are parsed whole."""
+    _passed: dict[str, Remembered] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._passed = {name: Remembered() for name in self.values}
 
     def read(self, data: bytes) -> Any | Absent:
         """The value of a record."""
@@ -62,6 +69,9 @@ class RecordReader:
         except (NotFlat, NotText):
             self._remembered.clear()
             self._last = None
+        if self._passed:
+            self._passed = {}
+            return self.read(data)
         value = parsed(data, self.refuse)
         name = self.names.prompt
         for holder in self._holders(value):
@@ -71,7 +81,13 @@ class RecordReader:
         return value
 
     def _fast(self, data: bytes) -> Any | Absent:
-        scanner = Scanner(Whole(data), self._remembered, names=self.names, last_prompt=self._last)
+        scanner = Scanner(
+            Whole(data),
+            self._remembered,
+            names=self.names,
+            last_prompt=self._last,
+            values=self._passed,
+        )
         skeleton = scanner.skeleton()
         value = parsed(skeleton.text, self.refuse)
         if isinstance(value, Absent):
@@ -79,9 +95,13 @@ class RecordReader:
         used = 0
         for holder in self._holders(value):
             for name in self.names:
-                found = _cut(holder.get(name), skeleton)
+                found = _at(skeleton.lists, holder.get(name))
                 if found is not None and found.key == name:
                     holder[name] = _value(found, self.names)
+                    used += 1
+            for name in self._passed:
+                if (passed := _at(skeleton.values, holder.get(name))) is not None:
+                    holder[name] = passed
                     used += 1
         if used != skeleton.cut:
             raise NotFlat
@@ -101,8 +121,9 @@ def _first_of_equal(row: IdRow | None, known: IdRow | None) -> IdRow | None:
     return row
 
 
-def _cut(value: Any, skeleton: Skeleton) -> CutList | None:
-    return skeleton.lists.get(value) if isinstance(value, str) else None
+def _at(cut: Mapping[str, _T], value: Any) -> _T | None:
+    """What was cut out where a value is its placeholder."""
+    return cut.get(value) if isinstance(value, str) else None
 
 
 def _value(found: CutList, names: ListNames) -> Any:

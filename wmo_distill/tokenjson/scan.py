@@ -14,6 +14,7 @@ form raises `NotFlat`, and the document takes the ordinary path.
 
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import IO
@@ -39,7 +40,8 @@ from wmo_distill.tokenjson.rows import (
     whole_row,
 )
 from wmo_distill.tokenjson.skeleton import HARBOR_NAMES, CutList, ListNames, Row, Skeleton
-from wmo_distill.tokenjson.window import WINDOW, Block, Remembered, Window
+from wmo_distill.tokenjson.values import Unparsed, pass_values
+from wmo_distill.tokenjson.window import WINDOW, Block, Remembered, Whole, Window
 
 _NEXT_ROW = re.compile(rb"[ \t\r\n]*(?:(,)[ \t\r\n]*\[|\])")
 
@@ -78,25 +80,27 @@ class Scanner:
     unproved_logprobs: list[bytes] = field(default_factory=list)
     unproved_size: int = 0
     """Bytes of the texts that were left unread and are not proved yet."""
+    values: Mapping[str, Remembered] = field(default_factory=dict)
+    """The last list of objects under each key whose list is left out (see `values`)."""
+    passed: dict[str, Unparsed] = field(default_factory=dict)
 
     def skeleton(self) -> Skeleton:
         """Scan the whole file; NotFlat where a list is not of the fast grammar."""
         pieces: list[bytes] = []
         lists: dict[str, CutList] = {}
         while (key := self._next_list(pieces)) is not None:
-            placeholder = f"{self.nonce}:{len(lists)}"
-            pieces.append(b'"%b"' % placeholder.encode())
+            pieces.append(b'"%b"' % (placeholder := f"{self.nonce}:{len(lists)}").encode())
             lists[placeholder] = self._list(key)
         self._prove()
-        return Skeleton(b"".join(pieces), lists, self.extras)
+        return Skeleton(b"".join(pieces), lists, self.extras, self.passed)
 
     def _next_list(self, pieces: list[bytes]) -> str | None:
         """Pass to just behind the bracket that opens the next list, keeping what comes before."""
-        window = self.window
-        longest = max(map(len, self.names)) + 2
+        window, names = self.window, (*self.names, *self.values)
+        longest = max(map(len, names)) + 2
         while True:
             looks = self.extra is not None and self.patience > 0
-            search = _key((*self.names, "extra") if looks else self.names).search
+            search = _key((*names, "extra") if looks else names).search
             data, pos = window.data, window.pos
             found = search(data, pos, window.end)
             if found:
@@ -110,9 +114,11 @@ class Scanner:
                 window.pos = found.end()
                 if window.pos > behind_key:
                     pieces.append(b":")
+                elif not self._opens_list(pieces):
+                    continue
+                if key not in self.values:
                     return key
-                if self._opens_list(pieces):
-                    return key
+                pieces.append(self._without_values(key))
                 continue
             # A key may cross the edge of the window.
             safe = max(pos, window.end - longest)
@@ -134,8 +140,17 @@ class Scanner:
             raise NotText
 
     def _put_extra(self, element: bytes) -> bytes:
-        placeholder = f"{self.nonce}:extra:{len(self.extras)}"
-        self.extras[placeholder] = written(element, bool(self.extra))
+        wanted, placeholder = bool(self.extra), f"{self.nonce}:extra:{len(self.extras)}"
+        self.extras[placeholder] = written(element, wanted)
+        return b'"%b"' % placeholder.encode()
+
+    def _without_values(self, key: str) -> bytes:
+        """What replaces a list of objects whose opening bracket is taken."""
+        assert isinstance(self.window, Whole)
+        passed = pass_values(self.window, self.values[key], _key(self.names))
+        if passed is None:
+            return b"["
+        self.passed[placeholder := f"{self.nonce}:values:{len(self.passed)}"] = passed
         return b'"%b"' % placeholder.encode()
 
     def _opens_list(self, pieces: list[bytes]) -> bool:

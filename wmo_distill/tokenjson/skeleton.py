@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from wmo_distill.tokenjson.extras import Written
 from wmo_distill.tokenjson.rows import IdRow, LogprobRow
+from wmo_distill.tokenjson.values import Unparsed
 
 Row = IdRow | LogprobRow
 
@@ -31,13 +32,14 @@ class CutList(NamedTuple):
 
 @dataclass(slots=True)
 class Skeleton:
-    """A document without its token lists and large extras, and these by placeholder."""
+    """A document without its token lists and what else was cut out, and these by placeholder."""
 
     text: bytes
     lists: dict[str, CutList]
     extras: dict[str, Written]
+    values: dict[str, Unparsed]
 
     @property
     def cut(self) -> int:
         """How many placeholders there are."""
-        return len(self.lists) + len(self.extras)
+        return len(self.lists) + len(self.extras) + len(self.values)

@@ -130,10 +130,10 @@ class Window:
 class Whole(Window):
     """A text that is in memory, all of it in view."""
 
-    __slots__ = ("_pin",)
+    __slots__ = ("_pin", "record")
 
     def __init__(self, text: bytes) -> None:
-        self.data = text
+        self.data = self.record = text
         self.pos = 0
         self.end = len(text)
         self._pin = np.frombuffer(text, np.uint8)

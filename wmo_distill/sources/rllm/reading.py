@@ -21,12 +21,15 @@ from wmo_distill.sources.growth import NO_RECORDS, Mark, Own, mark_of, state_of
 from wmo_distill.sources.recorded import Call, CallStatus
 from wmo_distill.sources.values import Values, at, group_id, moment, object_in
 from wmo_distill.tokenjson.extras import json_text
-from wmo_distill.tokenjson.reader import RecordReader
+from wmo_distill.tokenjson.reader import RecordReader, parsed
 from wmo_distill.tokenjson.rows import LogprobRow, id_row, logprob_row
 from wmo_distill.tokenjson.skeleton import ListNames
+from wmo_distill.tokenjson.values import Unparsed
 
 # Stores after August 2026 keep what a prompt adds to the one of another trace.
 _NAMES = ListNames("prompt_token_ids", "completion_token_ids", "logprobs")
+_UNPARSED = ("messages", "tools", "content")
+"""Lists of objects: nobody asks for a chat, and for an answer's log-probabilities few do."""
 _COMPACT = ("parent_trace_id", "prompt_ids_suffix")
 
 
@@ -57,9 +60,14 @@ def mark(record: tuple[Any, bytes] | None) -> Mark:
 
 
 def _holders(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A trace, and the answer in it, which repeats the prompt."""
+    """A trace, and in the order in which it is written what repeats its lists."""
     yield trace
-    yield object_in(trace.get("raw_response"))
+    yield object_in(trace.get("raw_request"))
+    answer = object_in(trace.get("raw_response"))
+    choices = answer.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        yield object_in(object_in(choice).get("logprobs"))
+    yield answer
 
 
 def seconds(trace: Mapping[str, Any]) -> float:
@@ -77,7 +85,7 @@ class Reading:
         self.marks: dict[int, Mark] = {}
         self.damaged = 0
         self._extra = extra
-        self.parse = RecordReader(_NAMES, _holders).read
+        self.parse = RecordReader(_NAMES, _holders, values=_UNPARSED).read
         self._models: dict[str, None] = {}
         self._times: list[datetime] = []
         self._issues: list[Issue] = []
@@ -142,6 +150,8 @@ class Reading:
         choices = at(trace, "raw_response", "choices")
         first = choices[0] if isinstance(choices, list) and choices else None
         content = at(first, "logprobs", "content")
+        if isinstance(content, Unparsed):
+            content = parsed(content.text)
         if not isinstance(content, list) or len(content) != size:
             return row
         self._issues.append(Issue.LOGPROBS_FROM_RAW_RESPONSE)
