@@ -28,16 +28,15 @@ def mark_of(*values: object) -> Mark:
     SHA-256 of all its bytes would take as long as to read them; only a record that was altered in
     its place, to one of the same length, is missed, once in 4,000,000,000.
     """
-    digest, size = hashlib.sha256(), 0
+    parts, size = [], 0
     for value in values:
         if isinstance(value, bytes):
             size += len(value)
-            digest.update(b"1 %d %d " % (len(value), zlib.crc32(value)))
+            parts.append(b"1 %d %d " % (len(value), zlib.crc32(value)))
         else:
             data = repr(value).encode()
-            digest.update(b"0 %d " % len(data))
-            digest.update(data)
-    return digest.hexdigest(), size
+            parts.append(b"0 %d %b" % (len(data), data))
+    return hashlib.sha256(b"".join(parts)).hexdigest(), size
 
 
 def mark_by_size(size: int, *values: object) -> Mark:

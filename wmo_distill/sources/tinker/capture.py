@@ -3,12 +3,14 @@
 import io
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
+from wmo_distill.disk import RegularFile
 from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.limits import TEXT_BYTES
-from wmo_distill.sources.growth import Mark, mark_of
-from wmo_distill.sources.sqlite import Unreadable, from_database, row_of
+from wmo_distill.sources.growth import Mark, mark_by_size
+from wmo_distill.sources.sqlite import Unreadable, from_database, row_of, size_of
 from wmo_distill.sources.tinker.places import (
     COORDINATES,
     Head,
@@ -28,6 +30,8 @@ from wmo_distill.tokenjson.skeleton import ListNames
 _T = TypeVar("_T")
 
 Record = Mapping[str, Any]
+Raw = tuple[Any, ...]
+"""The values of a record as they are there: a line, a payload or the columns of a row; else ()."""
 Parse = Callable[[bytes], Any]
 _WIRE = ("sampling_session_id", "seq_id", "created_at", "metadata")
 _LISTS = ("prompt_tokens", "sampled_tokens", "logprobs")
@@ -38,7 +42,17 @@ TABLES = {
 }
 
 _NAMES = sorted(TABLES["wire_rows"])
-_WIRE_ROW = f"SELECT {', '.join(_NAMES)} FROM wire_rows WHERE cursor = ?"
+"""The order in which a row's values make its mark."""
+# In the order of the table: SQLite walks through a row from its start to what it is asked for.
+_COLUMNS = ("cursor", *COORDINATES, *_WIRE[:2], "sample_idx", "policy_version", *_WIRE[2:3],
+            *_LISTS, "metadata")  # fmt: skip
+_WIRE_ROW = f"SELECT {', '.join(_COLUMNS)} FROM wire_rows WHERE cursor = ?"
+_by_name = itemgetter(*map(_COLUMNS.index, _NAMES))
+# How many sequences were asked for is behind the token lists of a row, which SQLite walks through
+# to it; only a group of answers to one prompt is told apart by it.
+_HEADS = f"""SELECT cursor, {", ".join((*COORDINATES, *_WIRE[:-1]))},
+    CASE WHEN traj_idx IS NULL AND group_idx IS NOT NULL THEN metadata END FROM wire_rows"""
+_LONG_COLUMNS = ("wire_rows", (*_LISTS, "metadata")), ("annotations", ("payload",))
 _ANNOTATION = "SELECT payload FROM annotations WHERE cursor = ?"
 
 
@@ -49,12 +63,16 @@ class Capture(Protocol):
         """Every record of a call; None for one that is damaged at its start."""
         ...
 
-    def record(self, place: Place, parse: Parse = parsed) -> Record | None:
+    def raw(self, place: Place) -> Raw:
+        """What is there now, read from the file; its mark is that of the record."""
+        ...
+
+    def record(self, place: Place, raw: Raw, parse: Parse = parsed) -> Record | None:
         """One record as a JSON line holds it, as `parse` reads that; None if it is damaged."""
         ...
 
-    def mark(self, place: Place) -> Mark:
-        """Of the record that is there now."""
+    def size_mark(self, place: Place) -> Mark:
+        """Of a record by its place and its size, without reading it."""
         ...
 
 
@@ -70,19 +88,21 @@ def from_capture(
     lines = files.open(file)
     if isinstance(lines, Absent):
         raise Unreadable
-    with io.BufferedReader(lines, 1 << 20) as buffered:
-        return read(Lines(buffered))  # type: ignore[arg-type]
+    with lines:
+        return read(Lines(lines))
 
 
 class Lines:
     """JSON lines; what follows the last line break counts if it is whole."""
 
-    def __init__(self, file: io.BufferedReader) -> None:
+    def __init__(self, file: RegularFile) -> None:
         self._file = file
 
     def heads(self) -> Iterator[tuple[Place, Head | None]]:
         start = 0
-        while line := self._file.readline(TEXT_BYTES):
+        self._file.seek(0)
+        buffered = io.BufferedReader(self._file, 1 << 20)
+        while line := buffered.readline(TEXT_BYTES):
             place = Line(start, len(line))
             start += len(line)
             if not line.strip():
@@ -91,18 +111,20 @@ class Lines:
             if value is not None and value.get("kind", "sample") != "sample":
                 continue
             yield place, head_of(value)
+        buffered.detach()
 
-    def record(self, place: Place, parse: Parse = parsed) -> Record | None:
-        value = parse(self._line(place))
-        return value if isinstance(value, dict) else None
-
-    def mark(self, place: Place) -> Mark:
-        return mark_of(self._line(place))
-
-    def _line(self, place: Place) -> bytes:
+    def raw(self, place: Place) -> Raw:
         assert isinstance(place, Line)
         self._file.seek(place.start)
-        return self._file.read(place.size)
+        return (self._file.read(place.size),)
+
+    def record(self, place: Place, raw: Raw, parse: Parse = parsed) -> Record | None:
+        value = parse(raw[0])
+        return value if isinstance(value, dict) else None
+
+    def size_mark(self, place: Place) -> Mark:
+        assert isinstance(place, Line)
+        return mark_by_size(place.size, place.start)
 
 
 class Store:
@@ -112,8 +134,7 @@ class Store:
         self._connection = connection
 
     def heads(self) -> Iterator[tuple[Place, Head | None]]:
-        columns = ", ".join(("cursor", *COORDINATES, *_WIRE))
-        for cursor, *values in self._connection.execute(f"SELECT {columns} FROM wire_rows"):
+        for cursor, *values in self._connection.execute(_HEADS):
             row = _texts(zip((*COORDINATES, *_WIRE), values, strict=True))
             n = _metadata(row).get("num_samples")
             at = seconds_of(row["created_at"])
@@ -122,44 +143,52 @@ class Store:
         for cursor, payload in self._connection.execute(query):
             yield -cursor, head_of(parsed_head(payload) if isinstance(payload, bytes) else None)
 
-    def record(self, place: Place, parse: Parse = parsed) -> Record | None:
+    def raw(self, place: Place) -> Raw:
         assert isinstance(place, int)
-        return self._annotation(-place, parse) if place < 0 else self._wire(place, parse)
+        if place < 0:
+            return row_of(self._connection, _ANNOTATION, -place) or ()
+        found = row_of(self._connection, _WIRE_ROW, place)
+        return () if found is None else _by_name(found)
 
-    def mark(self, place: Place) -> Mark:
+    def record(self, place: Place, raw: Raw, parse: Parse = parsed) -> Record | None:
         assert isinstance(place, int)
-        query = _ANNOTATION if place < 0 else _WIRE_ROW
-        return mark_of(*(row_of(self._connection, query, abs(place)) or ()))
-
-    def _annotation(self, cursor: int, parse: Parse) -> Record | None:
-        row = row_of(self._connection, _ANNOTATION, cursor)
-        value = parse(row[0]) if row and isinstance(row[0], bytes) else None
-        return value if isinstance(value, dict) else None
-
-    def _wire(self, cursor: int, parse: Parse) -> Record | None:
-        found = row_of(self._connection, _WIRE_ROW, cursor)
-        if found is None:
+        if not raw:
             return None
-        row = _texts(zip(_NAMES, found, strict=True))
-        lists = _lists([row[name] for name in _LISTS], parse)
-        metadata = _metadata(row)
-        return {
-            **metadata,
-            "scope": {**_scope(row), **object_in(metadata.get("scope"))},
-            "created_at": row["created_at"],
-            "sampling_session_id": row["sampling_session_id"],
-            "seq_id": row["seq_id"],
-            "model_path": row["policy_version"],
-            "prompt_tokens": lists[0],
-            "samples": [
-                {
-                    "tokens": lists[1],
-                    "logprobs": lists[2],
-                    "stop_reason": metadata.get("stop_reason"),
-                    "index": row["sample_idx"],
-                }
-            ],
-        }
+        return _annotation(raw, parse) if place < 0 else _wire(raw, parse)
+
+    def size_mark(self, place: Place) -> Mark:
+        assert isinstance(place, int)
+        table, columns = _LONG_COLUMNS[place < 0]
+        sizes = [size_of(self._connection, table, name, abs(place)) for name in columns]
+        return mark_by_size(sum(size or 0 for size in sizes), place, *sizes)
+
+
+def _annotation(raw: Raw, parse: Parse) -> Record | None:
+    value = parse(raw[0]) if isinstance(raw[0], bytes) else None
+    return value if isinstance(value, dict) else None
+
+
+def _wire(raw: Raw, parse: Parse) -> Record | None:
+    row = _texts(zip(_NAMES, raw, strict=True))
+    lists = _lists([row[name] for name in _LISTS], parse)
+    metadata = _metadata(row)
+    return {
+        **metadata,
+        "scope": {**_scope(row), **object_in(metadata.get("scope"))},
+        "created_at": row["created_at"],
+        "sampling_session_id": row["sampling_session_id"],
+        "seq_id": row["seq_id"],
+        "model_path": row["policy_version"],
+        "prompt_tokens": lists[0],
+        "samples": [
+            {
+                "tokens": lists[1],
+                "logprobs": lists[2],
+                "stop_reason": metadata.get("stop_reason"),
+                "index": row["sample_idx"],
+            }
+        ],
+    }
 
 
 def reader() -> RecordReader:
@@ -174,9 +203,8 @@ def _holders(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from map(object_in, samples if isinstance(samples, list) else ())
 
 
-def own_record(capture: Capture, place: Place, rollout: Rollout, parse: Parse) -> Record | None:
+def own_record(record: Record | None, rollout: Rollout) -> Record | None:
     """A record if it still is one of the rollout's."""
-    record = capture.record(place, parse)
     if record is None or not isinstance(record.get("scope"), dict):
         return None
     return record if coordinates_of(record["scope"]) == rollout.coordinates else None

@@ -41,8 +41,9 @@ def rollouts_in(
         if head is None:
             unreadable += 1
             continue
-        by = attributed if are_of_a_rollout(head.coordinates) else loose
-        by.setdefault(head.coordinates, _Records()).found.append((place, head))
+        coordinates = head.coordinates
+        by = attributed if are_of_a_rollout(coordinates) else loose
+        by.setdefault(coordinates, _Records()).found.append((place, head))
     graded = _graded(attributed, summaries)
     found: dict[str, Rollout] = {}
     for coordinates, records in attributed.items():
@@ -96,7 +97,7 @@ def _chats(capture: Capture, records: _Records) -> dict[str, tuple[Place, ...]]:
     names: dict[int, str] = {}
     of_key: dict[str, int] = {}
     for number, (place, head) in enumerate(records.in_time()):
-        record = capture.record(place) or {}
+        record = capture.record(place, capture.raw(place)) or {}
         prompt = id_row(record.get("prompt_tokens")).delta
         samples = record.get("samples")
         answers = [

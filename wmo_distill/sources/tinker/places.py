@@ -121,10 +121,13 @@ def graded_key(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 def parsed_head(record: bytes) -> Mapping[str, Any] | None:
     """A record without its lists where those come last, else whole; None if it is no object."""
-    ends = [end for mark in _LISTS if (end := record.find(mark)) > 0]
-    if ends:
+    end = len(record)
+    for mark in _LISTS:
+        found = record.find(mark, 0, end)
+        end = found if found > 0 else end
+    if end < len(record):
         try:
-            value = json.loads(record[: min(ends)] + b"}")
+            value = json.loads(record[:end] + b"}")
             if isinstance(value, dict):
                 return value
         except (ValueError, RecursionError):

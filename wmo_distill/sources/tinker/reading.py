@@ -20,9 +20,10 @@ from wmo_distill.sources.evidence import (
     Identity,
     Times,
 )
+from wmo_distill.sources.growth import Mark
 from wmo_distill.sources.recorded import Call, CallStatus
 from wmo_distill.sources.tinker.capture import Record
-from wmo_distill.sources.tinker.places import COORDINATES, Rollout, key_of
+from wmo_distill.sources.tinker.places import COORDINATES, Rollout, key_of, rollout_state
 from wmo_distill.sources.tinker.rewards import lost_steps, rewards_of
 from wmo_distill.sources.values import Values, group_id, moment
 from wmo_distill.tokenjson.extras import json_text
@@ -53,6 +54,7 @@ class _Read:
     """Of each answered call: ids of its prompt, images included, and of its answer."""
     agents: list[str] = field(default_factory=list)
     models: Counter[str] = field(default_factory=Counter)
+    marks: list[Mark] = field(default_factory=list)
     began: datetime | None = None
     ended: datetime | None = None
     damaged: int = 0
@@ -61,14 +63,15 @@ class _Read:
 def evidence_of(
     found: FoundTrial,
     rollout: Rollout,
-    records: Iterable[Record | None],
+    records: Iterable[tuple[Mark, Record | None]],
     summary: Mapping[str, Any],
     *,
     extra: bool,
 ) -> Evidence:
-    """One episode; `records` are in order of time, None for a damaged one."""
+    """One episode; `records` are in order of time with their marks, None for a damaged one."""
     read = _Read()
-    for record in records:
+    for mark, record in records:
+        read.marks.append(mark)
         if record is None:
             read.damaged += 1
         else:
@@ -101,6 +104,7 @@ def evidence_of(
             *[Issue.NO_COORDINATES] * rollout.alone,
             *read.values.issues,
         ),
+        state=rollout_state(rollout, read.marks),
     )
 
 

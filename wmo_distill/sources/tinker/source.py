@@ -1,7 +1,7 @@
 """tinker-cookbook's `capture/`: every call of the sampling client, as JSON lines or in a store."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -13,7 +13,7 @@ from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.captured import damaged_store
 from wmo_distill.sources.evidence import Evidence
-from wmo_distill.sources.growth import Mark, Own
+from wmo_distill.sources.growth import NO_MARK, Mark, Own, mark_of
 from wmo_distill.sources.sqlite import (
     Unreadable,
     database_state,
@@ -21,9 +21,15 @@ from wmo_distill.sources.sqlite import (
     has_tables,
     may_hold,
 )
-from wmo_distill.sources.tinker.capture import TABLES, Capture, from_capture, own_record, reader
+from wmo_distill.sources.tinker.capture import (
+    TABLES,
+    Capture,
+    from_capture,
+    own_record,
+    reader,
+)
 from wmo_distill.sources.tinker.finding import rollouts_in
-from wmo_distill.sources.tinker.places import Rollout, rollout_state
+from wmo_distill.sources.tinker.places import Place, Rollout, rollout_state
 from wmo_distill.sources.tinker.reading import evidence_of
 from wmo_distill.sources.tinker.rewards import marked_now, read_summary, summaries_in
 
@@ -60,26 +66,21 @@ class TinkerCapture:
         return Here(tuple(found), faults=faults)
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:
-        """That of the rollout's own records and summary."""
+        """That of the rollout's own records, by their sizes, and of its summary."""
         rollout = found.locator
         if not isinstance(rollout, Rollout):
             return database_state(TrialFiles(found.root.parent), found.root.name)
-        files, summary = _files(found, rollout), rollout.summary
-        states = [database_state(files, rollout.file)]
-        states += [files.state_of((summary.file,))] if summary else []
+        look = partial(_state, found, rollout, lambda one: one.size_mark)
+        return rollout.own.now(_file_states(found, rollout), look)
 
-        def look() -> FilesState:
-            graded = replace(rollout, summary=summary and marked_now(files, summary))
-            with suppress(Unreadable):
-                return from_capture(
-                    files,
-                    rollout.file,
-                    lambda capture: rollout_state(graded, map(capture.mark, rollout.places)),
-                    is_store=rollout.is_store,
-                )
-            return NO_STATE
-
-        return rollout.own.now(tuple(states), look)
+    def exact_state(self, found: FoundTrial, known: FilesState | None) -> FilesState:
+        """By the texts of the records that are there now."""
+        rollout = found.locator
+        if not isinstance(rollout, Rollout):
+            return database_state(TrialFiles(found.root.parent), found.root.name)
+        if known is not None and _file_states(found, rollout) == rollout.own.files:
+            return known
+        return _state(found, rollout, lambda one: lambda place: mark_of(*one.raw(place)))
 
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         """One episode; none of a store that is damaged as a whole."""
@@ -91,13 +92,17 @@ class TinkerCapture:
 
         def read(capture: Capture) -> Evidence:
             parse = reader().read
-            records = (own_record(capture, place, rollout, parse) for place in rollout.places)
+            raws = ((place, capture.raw(place)) for place in rollout.places)
+            records = (
+                (mark_of(*raw), own_record(capture.record(place, raw, parse), rollout))
+                for place, raw in raws
+            )
             return evidence_of(found, rollout, records, summary, extra=options.extra)
 
         try:
             return [from_capture(files, rollout.file, read, is_store=rollout.is_store)]
         except Unreadable:
-            gone = [None] * len(rollout.places)
+            gone = [(NO_MARK, None)] * len(rollout.places)
             return [evidence_of(found, rollout, gone, summary, extra=options.extra)]
 
     def _in_file(self, folder: Folder, files: TrialFiles, name: str) -> list[FoundTrial]:
@@ -124,7 +129,7 @@ class TinkerCapture:
 
         def read(capture: Capture) -> dict[str, Rollout]:
             blank = Rollout(name, up, is_store=is_store)
-            mark = cache(capture.mark)  # a record may be of several rollouts
+            mark = cache(capture.size_mark)  # a record may be of several rollouts
             return {
                 rollout_name: replace(one, own=_own(whole, one, map(mark, one.places)))
                 for rollout_name, one in rollouts_in(capture, blank, summaries).items()
@@ -147,6 +152,28 @@ class TinkerCapture:
 def _own(whole: FilesState, rollout: Rollout, marks: Iterable[Mark]) -> Own:
     files = (whole, *([rollout.summary.whole] if rollout.summary else []))
     return Own(rollout_state(rollout, marks), files)
+
+
+def _file_states(found: FoundTrial, rollout: Rollout) -> tuple[FilesState, ...]:
+    """Of the whole files that a rollout's records and its summary are in."""
+    files, summary = _files(found, rollout), rollout.summary
+    graded = (files.state_of((summary.file,)),) if summary else ()
+    return database_state(files, rollout.file), *graded
+
+
+def _state(
+    found: FoundTrial, rollout: Rollout, marks: Callable[[Capture], Callable[[Place], Mark]]
+) -> FilesState:
+    """By the marks of the records that are there now."""
+    files, summary = _files(found, rollout), rollout.summary
+    graded = replace(rollout, summary=summary and marked_now(files, summary))
+
+    def look(capture: Capture) -> FilesState:
+        return rollout_state(graded, map(marks(capture), rollout.places))
+
+    with suppress(Unreadable):
+        return from_capture(files, rollout.file, look, is_store=rollout.is_store)
+    return NO_STATE
 
 
 def _files(found: FoundTrial, rollout: Rollout) -> TrialFiles:
