@@ -55,7 +55,8 @@ def test_a_lawful_dataset_has_no_faults(tmp_path: Path) -> None:
         lawful("issues", issues=(Issue.CALL_UNPLACED, Issue.CALL_UNPLACED, Issue.LISTS_MISALIGNED)),
     ]  # fmt: skip
     rows.sort(key=lambda row: row.artifact_dir)
-    write_dataset(tmp_path, [rows, [], [lawful("last")]])
+    options = {"cells": {"job/cell": "its digest"}}
+    write_dataset(tmp_path, [rows, [], [lawful("last")]], options)
     assert verify(tmp_path) == []
 
 
@@ -68,6 +69,9 @@ FORGED = (0, [1, 2], [3])
 
 
 ROWS: list[tuple[dict[str, Any], str]] = [
+    # An attempt that the format records is no cell's: the grade is the built-in one.
+    ({"attempt": 3, "reward": 0.5, "passed": True}, "passed False for reward 0.5"),
+    ({"attempt": 3, "infra_failed": True}, "no rewards where infra_failed"),
     ({"stop_reason": "gave_up"}, "found 'gave_up'"),
     ({"issues": (Issue.TURNS_MISSING, Issue.DETAILS_NULL)}, "issues sorted"),
     ({"issues": ("no_such_issue",)}, "found 'no_such_issue'"),

@@ -90,7 +90,7 @@ def identity_breaches(row: dict[str, Any]) -> Iterator[Breach]:
 
 
 def grade_breaches(row: dict[str, Any], rules: Rules) -> Iterator[Breach]:
-    """A finite reward; for the built-in grade also its range, `passed` and `infra_failed`."""
+    """A finite reward; where no cell grades, also its range, `passed` and `infra_failed`."""
     reward, passed, rewards = row["reward"], row["passed"], row["rewards"]
     if reward is not None and not math.isfinite(reward):
         yield Breach("reward finite or null", str(reward))
@@ -102,7 +102,7 @@ def grade_breaches(row: dict[str, Any], rules: Rules) -> Iterator[Breach]:
     if tests is not None and any(count is None or count < 0 for count in tests.values()):
         yield Breach("tests null or three counts of at least 0", str(tests))
         return
-    if row["attempt"] is not None:
+    if row["attempt"] is not None and row["artifact_dir"] in rules.cells:
         return  # a cell's grade is the caller's
     if tests is not None and tests["passed"] > tests["resolved"]:
         yield Breach("at most as many tests passed as resolved", str(tests))
