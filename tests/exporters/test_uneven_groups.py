@@ -1,4 +1,4 @@
-"""How trainers compare the sequences of a group: which target is told of uneven ones, and why."""
+"""How trainers compare the sequences of a group: which target names uneven ones, and why."""
 
 import math
 from pathlib import Path
