@@ -5,6 +5,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,7 @@ from wmo_distill.sources.evidence import (
 from wmo_distill.sources.finding import discover
 from wmo_distill.sources.recorded import Call
 from wmo_distill.sources.values import group_id
+from wmo_distill.tokenjson import outline
 from wmo_distill.tokenjson.rows import id_row, logprob_row, shared_rows
 
 MARK = '{"toy": 1'
@@ -196,3 +198,21 @@ def test_any_name_of_a_group_will_do(toys: Path, monkeypatch: pytest.MonkeyPatch
     assert groups["0123456789abcdef"] == ["0123456789abcdef"] * 3
     assert len({*groups["t"], *groups["u"]}) == 2
     assert len(set(groups[""])) == 3
+
+
+def test_the_first_bytes_of_a_file_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever sources look at the keys of its first object."""
+    for name in ("a.json", "b.jsonl", "c.txt"):
+        (tmp_path / name).write_text('{"id": 1}')
+    asked: list[str] = []
+    real = outline.first_object
+
+    def counted(files: TrialFiles, name: str) -> Any:
+        asked.append(name)
+        return real(files, name)
+
+    monkeypatch.setattr(outline, "first_object", counted)
+    assert not discover([tmp_path]).trials
+    assert sorted(asked) == ["a.json", "b.jsonl"]

@@ -1,13 +1,14 @@
 """The seam for sources: what a format of recorded trials has to offer, and nothing else of it."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 from wmo_distill.disk import entries
 from wmo_distill.errors import ReadFault
-from wmo_distill.files import FilesState
+from wmo_distill.files import FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.evidence import Evidence
 
@@ -51,10 +52,29 @@ class Folder:
     """POSIX, relative to the parent of the PATHs."""
     files: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
+    _keys: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
+
+    def first_keys(self, name: str) -> frozenset[str]:
+        """The keys of the first object in a file, as its first bytes show them.
+
+        They are read once, whichever sources ask; a key in an object of the first is `outer.inner`.
+        """
+        from wmo_distill.tokenjson.outline import first_object  # no trial of Harbor's needs it
+
+        if (keys := self._keys.get(name)) is None:
+            first = first_object(TrialFiles(self.path), name)
+            keys = self._keys[name] = _kept(frozenset(first.texts if first else ()))
+        return keys
 
     def below(self, name: str) -> str:
         """The relative path of a name in it."""
         return name if self.relative in ("", ".") else f"{self.relative}/{name}"
+
+
+@lru_cache(1024)
+def _kept(keys: frozenset[str]) -> frozenset[str]:
+    """Equal keys are in memory once: a directory may hold many files of one form."""
+    return keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,13 @@ from wmo_distill.sources.evidence import (
 )
 from wmo_distill.sources.growth import Section, marks_of, state_of_sections
 from wmo_distill.sources.values import Values, group_id, moment, object_in
-from wmo_distill.tokenjson.outline import Element, first_object, outline, read_between
+from wmo_distill.tokenjson.outline import Element, outline, read_between
 
 _FIRST = "0"
 """The attempt of a rollout that was not tried again."""
 _EVENT = frozenset(("event_type", "rollout_id", "attempt_id", "data"))
 _ROLLOUT = frozenset(("rollout_id", "is_train", "status"))
+_NAMED = "rollout.rollout_id"
 _MINTED = re.compile("[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _FAILURES = (
@@ -67,7 +68,7 @@ class AgentLightning:
         events: dict[tuple[str, str, str], list[Section]] = {}
         rollouts: dict[str, Section] = {}
         names = sorted(n for n in folder.files if n.endswith((".json", ".jsonl")))
-        elements, faults = in_each(names, partial(_elements, files))
+        elements, faults = in_each(names, partial(_elements, folder, files))
         if faults:  # a file that cannot be read may hold events or the rollout of any attempt
             return Here(faults=faults)
         for place, element in elements:
@@ -149,11 +150,11 @@ class AgentLightning:
         )
 
 
-def _elements(files: TrialFiles, name: str) -> list[tuple[Section, Element]]:
+def _elements(folder: Folder, files: TrialFiles, name: str) -> list[tuple[Section, Element]]:
     """The objects of a file of ours by its name; none of another's, not read to its end."""
     state = files.state_of((name,))
-    first = first_object(files, name)
-    if first is None or not (first.texts.keys() >= _EVENT or _rollout_id(first) is not None):
+    keys = folder.first_keys(name)
+    if not (keys >= _EVENT or keys >= _ROLLOUT or _NAMED in keys):
         return []
     elements = outline(files, name)
     marks = marks_of(files, name, [(element.start, element.end) for element in elements])
@@ -166,7 +167,7 @@ def _elements(files: TrialFiles, name: str) -> list[tuple[Section, Element]]:
 def _rollout_id(element: Element) -> str | None:
     if element.texts.keys() >= _ROLLOUT:
         return element.text("rollout_id")
-    return element.text("rollout.rollout_id")
+    return element.text(_NAMED)
 
 
 def _attempt(found: FoundTrial) -> Attempt:

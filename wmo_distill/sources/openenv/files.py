@@ -1,6 +1,6 @@
 """Which files of a directory hold sessions of OpenEnv, known by their first keys."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -10,7 +10,7 @@ from wmo_distill.files import TrialFiles
 from wmo_distill.sources.base import Folder, in_each
 from wmo_distill.sources.growth import Section, marks_of
 from wmo_distill.sources.values import object_in
-from wmo_distill.tokenjson.outline import Element, first_object, outline, read_between
+from wmo_distill.tokenjson.outline import outline, read_between
 from wmo_distill.tokenjson.reader import RecordReader
 from wmo_distill.tokenjson.skeleton import ListNames
 
@@ -57,7 +57,7 @@ def pieces_in(folder: Folder) -> tuple[list[Piece], tuple[str, ...]]:
     """(what the files hold of sessions, in order of name and place; what could not be read)."""
     files = TrialFiles(folder.path)
     names = sorted(name for name in folder.files if name.endswith(_ENDINGS))
-    return in_each(names, partial(_pieces, files))
+    return in_each(names, partial(_pieces, folder, files))
 
 
 def value_of(files: TrialFiles, piece: Piece) -> dict[str, object] | None:
@@ -82,15 +82,14 @@ def _holders(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from map(object_in, calls if isinstance(calls, list) else ())
 
 
-def _pieces(files: TrialFiles, name: str) -> Iterator[Piece]:
+def _pieces(folder: Folder, files: TrialFiles, name: str) -> Iterator[Piece]:
     state = files.state_of((name,))
-    first = first_object(files, name)
-    if first is None or _kind(first) is None:
+    if _kind(folder.first_keys(name)) is None:
         return
     whole = outline(files, name)
     marks = marks_of(files, name, [(element.start, element.end) for element in whole])
     for element, mark in zip(whole, marks, strict=True):
-        kind = _kind(element)
+        kind = _kind(element.texts.keys())
         if kind is None:
             continue
         inner = "result." if kind is Kind.RUN else ""
@@ -99,6 +98,5 @@ def _pieces(files: TrialFiles, name: str) -> Iterator[Piece]:
         yield Piece(name, element.start, element.end, mark, state, kind, session, label)
 
 
-def _kind(element: Element) -> Kind | None:
-    keys = element.texts.keys()
+def _kind(keys: Set[str]) -> Kind | None:
     return next((kind for kind, signs in _SIGNS if signs <= keys), None)
