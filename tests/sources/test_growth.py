@@ -20,6 +20,8 @@ from wmo_distill.sources.base import FoundTrial
 from wmo_distill.sources.finding import discover
 from wmo_distill.sources.growth import mark_of
 from wmo_distill.sources.rllm import source as rllm
+from wmo_distill.sources.tinker import source as tinker
+from wmo_distill.sources.tinker.capture import Capture, Lines, Store
 
 CHANGED = Issue.CHANGED_WHILE_READING
 TINKER = BANK / "tinker-capture"
@@ -152,6 +154,51 @@ def test_each_text_of_a_store_is_read_once(tmp_path: Path, monkeypatch: pytest.M
     assert build([folder], tmp_path / "out", workers=1).found > 1
     assert len(asked) == len(set(asked))
     assert build([folder], tmp_path / "out", workers=1).read == 0
+
+
+@pytest.mark.parametrize(("run", "capture"), [("jsonl", Lines), ("store", Store)])
+def test_each_record_of_a_capture_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str, capture: type[Capture]
+) -> None:
+    """A build that knows nothing of a capture finds its rollouts by sizes."""
+    folder = copied(TINKER / f"{run}-logprobs", tmp_path / "run")
+    asked: list[Any] = []
+    real = capture.raw
+
+    def counted(self: Any, place: Any) -> Any:
+        asked.append(place)
+        return real(self, place)
+
+    monkeypatch.setattr(capture, "raw", counted)
+    assert build([folder], tmp_path / "out", workers=1).calls == len(set(asked))
+    assert len(asked) == len(set(asked))
+    assert build([folder], tmp_path / "out", workers=1).read == 0
+
+
+@pytest.mark.parametrize("run", ["jsonl-logprobs", "store-logprobs"])
+def test_a_record_altered_while_its_rollout_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str
+) -> None:
+    """Its size is the same: what was read is in the ledger, and the rollout is read again."""
+    folder, edit = (
+        copied(TINKER / run, tmp_path / "run"),
+        EDITS.get(f"tinker-capture/{run}", by_text),
+    )
+    real, read = tinker.evidence_of, list[str]()
+
+    def evidence(found: FoundTrial, *others: Any, **named: Any) -> Any:
+        evidence = real(found, *others, **named)
+        if not read:
+            read.append(found.path)
+            edit(folder)
+        return evidence
+
+    monkeypatch.setattr(tinker, "evidence_of", evidence)
+    build([folder], tmp_path / "out", workers=1)
+    changed = [r.artifact_dir for r in iter_records(tmp_path / "out") if CHANGED in r.issues]
+    assert changed == read
+    assert build([folder], tmp_path / "out", workers=1).read == 1
+    as_built_anew(folder, tmp_path / "out", tmp_path / "again")
 
 
 def test_a_record_altered_while_its_session_is_read(
