@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.shards.generated import lawful, write_dataset
 from wmo_distill.datums.shards import build_datum_shards
 from wmo_distill.errors import UsageError
+from wmo_distill.records import TrialRecord
 from wmo_distill.report.datum_stats import render_comparison
 from wmo_distill.stats.compare import _t975, compare, stats_of
 from wmo_distill.stats.rates import newcombe, rate, wilson
@@ -105,6 +106,34 @@ def test_tasks_are_paired(tmp_path: Path) -> None:
     assert "\x1b" not in text
     assert [line for line in text.splitlines() if line.startswith("  pass@2 ")]
     assert_words(text)
+
+
+def test_tasks_of_one_name_from_two_formats_are_two(tmp_path: Path) -> None:
+    def rows(format_: str, passed: list[bool], source: str | None = None) -> list[TrialRecord]:
+        return [
+            lawful(f"{format_}{source}{i}", task_id="p", format=format_, source=source,
+                   group_id=f"{format_}{source}".ljust(16, "0")[:16].lower(),
+                   passed=yes, reward=float(yes))
+            for i, yes in enumerate(passed)
+        ]  # fmt: skip
+
+    write_dataset(tmp_path / "a", [rows("sink", [True]), rows("harbor", [False] * 3, "hub")])
+    write_dataset(tmp_path / "b", [rows("harbor", [True, False], "hub")])
+    write_dataset(tmp_path / "c", [rows("openenv", [True, True])])
+    a, b, c = (stats_of(tmp_path / name) for name in "abc")
+    assert [(t.task_id, t.origin, t.solve_rate.value) for t in a.tasks] == [
+        ("p", "harbor, hub", 0.0), ("p", "sink", 1.0),
+    ]  # fmt: skip
+    assert [task.origin for task in b.tasks] == [None]
+    both = compare(a, b)
+    assert [(t.origin, t.difference) for t in both.tasks] == [("harbor, hub", 0.5)]
+    assert (both.only_a, both.only_b, both.paired.other_origins) == (1, 0, 0)
+    assert "p (harbor, hub)  0.000  0/3" in render_comparison(both, ("a", "b"))
+    # Where each has the name once, they are one task, and the text says so.
+    both = compare(b, c)
+    assert (both.paired.tasks, both.paired.other_origins) == (1, 1)
+    said = render_comparison(both, ("b", "c"))
+    assert re.search(r"of these, format or source differs +1\n", said)
 
 
 def assert_words(text: str) -> None:

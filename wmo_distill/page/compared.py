@@ -76,11 +76,13 @@ def paired_tasks(both: Numbers) -> Section:
     )
     about = Markup(
         "{} tasks have a solve rate in both: {} better in B, {} worse, by {} in the mean of tasks "
-        "(95 % interval {}). Tasks in A alone: {}; in B alone: {}."
+        "(95 % interval {}). Tasks in A alone: {}; in B alone: {}; of another format or source "
+        "in B: {}."
     ).format(
         both.number("paired.tasks"), both.number("paired.better"), both.number("paired.worse"),
         both.number("paired.mean_difference", 3), both.interval("paired"),
         both.number("only_a"), both.number("only_b"),
+        both.number("paired.other_origins"),
     )  # fmt: skip
     is_open = len(table.rows) <= MOST_DRAWN
     figure = Figure("By task", [chart], caption, table, is_open=is_open)

@@ -154,17 +154,20 @@ def _of_all(side: Numbers, path: Path, shown: int) -> Markup:
 
 
 def task_cell(side: Numbers, path: Path) -> Markup:
-    """The task, and its step where it has some."""
+    """The task, its step where it has some, and its origin where another has its name."""
     name = side.text(f"{path}.task_id")
-    if side.at(f"{path}.step_name") is None:
-        return name
-    return Markup("{} / {}").format(name, side.text(f"{path}.step_name"))
+    if side.at(f"{path}.step_name") is not None:
+        name = Markup("{} / {}").format(name, side.text(f"{path}.step_name"))
+    if side.at(f"{path}.origin") is not None:
+        name = Markup("{} ({})").format(name, side.text(f"{path}.origin"))
+    return name
 
 
 def task_name(task: Mapping[str, Any]) -> str:
     """The same as text, for a chart."""
-    step = task["step_name"]
-    return (task["task_id"] or "(no task)") + (f" / {step}" if step else "")
+    step, origin = task["step_name"], task["origin"]
+    name = (task["task_id"] or "(no task)") + (f" / {step}" if step else "")
+    return name + (f" ({origin})" if origin else "")
 
 
 def endings(sides: Sides) -> Section:

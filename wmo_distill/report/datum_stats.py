@@ -80,7 +80,7 @@ def render_comparison(both: Comparison, names: tuple[str, str], *, most: int = M
     tasks = sorted(both.tasks, key=lambda task: -abs(task.difference or 0.0))
     rows: list[Row] = [
         (
-            named(task.task_id, task.step_name),
+            named(task.task_id, task.step_name, of=task.origin),
             *rate_cells(task.a)[:2],
             *rate_cells(task.b)[:2],
             _signed(task.difference),
@@ -104,6 +104,7 @@ def render_comparison(both: Comparison, names: tuple[str, str], *, most: int = M
             "The same tasks in both, each of one weight",
             [
                 ("tasks with a solve rate in both", paired.tasks),
+                ("of these, format or source differs", paired.other_origins or None),
                 ("better in B", paired.better),
                 ("worse in B", paired.worse),
                 (

@@ -6,6 +6,7 @@ from wmo_distill.report.tables import Row, section
 from wmo_distill.report.words import Words, word_of
 from wmo_distill.stats.distribution import Distribution
 from wmo_distill.stats.rates import Rate
+from wmo_distill.visible import shortened
 
 MOST = 20
 """Rows of a table of any length."""
@@ -66,10 +67,10 @@ def number(value: float | None) -> str:
     return f"{value:.4f}" if abs(value) < 10 else f"{value:.1f}"
 
 
-def named(*parts: str | None) -> str:
-    """A name of one or two parts, of a bounded length."""
+def named(*parts: str | None, of: str | None = None) -> str:
+    """A name of one or two parts, of a bounded length, and what it is of where that is given."""
     name = " / ".join(part for part in parts if part) or "(not recorded)"
-    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+    return shortened(name, _LONGEST) + (f" ({shortened(of, _LONGEST)})" if of else "")
 
 
 def cut(rows: Sequence[Row], most: int = MOST) -> list[Row]:

@@ -200,7 +200,7 @@ def _spread(mean: float | None, over: Quantiles | None, digits: int) -> Row:
 def _tasks(stats: RolloutStats, most: int) -> list[Row]:
     rows: list[Row] = [
         (
-            named(task.task_id, task.step_name),
+            named(task.task_id, task.step_name, of=task.origin),
             task.records,
             task.measured,
             *rate_cells(task.solve_rate),

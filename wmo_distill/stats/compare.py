@@ -1,5 +1,6 @@
 """Two datasets, or the sequences of two, side by side: differences with 95 % intervals."""
 
+from collections import Counter
 from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path
@@ -42,12 +43,17 @@ class Difference(BaseModel):
 
 
 class TaskDifference(BaseModel):
-    """The solve rates of one task, or of one step of it, in both."""
+    """The solve rates of one task, or of one step of it, in both.
+
+    Where one of them has tasks of one name from several formats or sources, these must agree too.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     task_id: str | None
     step_name: str | None
+    origin: str | None = None
+    """Format and source as text, where another task has the same name."""
     a: Rate
     b: Rate
     difference: float | None
@@ -64,6 +70,8 @@ class Paired(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     tasks: int
+    other_origins: int
+    """Those of them whose format or source is another in B."""
     better: int
     worse: int
     mean_difference: float | None
@@ -113,13 +121,13 @@ def compare(a: RolloutStats | SequenceStats, b: RolloutStats | SequenceStats) ->
             "stats A B: expected two datasets, or the training sequences of two, found one of "
             "each; name two of a kind"
         )
-    tasks, only_a, only_b = _tasks(a.tasks, b.tasks)
+    tasks, across, only_a, only_b = _tasks(a.tasks, b.tasks)
     return Comparison(
         kind="records" if isinstance(a, RolloutStats) else "datums",
         a=a,
         b=b,
         differences=tuple(_differences(a, b)),  # type: ignore[type-var]
-        paired=_paired(tasks),
+        paired=_paired(tasks, across),
         tasks=tasks,
         only_a=only_a,
         only_b=only_b,
@@ -158,30 +166,48 @@ def _difference(key: str, a: float | None, b: float | None, **interval: Any) -> 
 def _tasks(
     a: tuple[TaskStats, ...] | tuple[DatumTask, ...],
     b: tuple[TaskStats, ...] | tuple[DatumTask, ...],
-) -> tuple[tuple[TaskDifference, ...], int, int]:
+) -> tuple[tuple[TaskDifference, ...], int, int, int]:
     """The tasks of both, and how many only one of them has."""
-    others = {(task.task_id, task.step_name): task.solve_rate for task in b}
+    times = Counter(_named(task) for task in a) | Counter(_named(task) for task in b)
+
+    def key(task: TaskStats | DatumTask) -> tuple[str | None, ...]:
+        name = _named(task)
+        return name if times[name] == 1 else (*name, *_origin(task))
+
+    others = {key(task): task for task in b}
     found = []
+    across = 0
     for task in a:
-        other = others.get((task.task_id, task.step_name))
+        other = others.get(key(task))
         if other is not None:
-            one = _difference("", task.solve_rate.value, other.value)
-            low, high = newcombe(task.solve_rate, other) or (None, None)
+            one = _difference("", task.solve_rate.value, other.solve_rate.value)
+            low, high = newcombe(task.solve_rate, other.solve_rate) or (None, None)
+            across += one.difference is not None and _origin(task) != _origin(other)
             found.append(
                 TaskDifference(
                     task_id=task.task_id,
                     step_name=task.step_name,
+                    origin=task.origin or other.origin,
                     a=task.solve_rate,
-                    b=other,
+                    b=other.solve_rate,
                     difference=one.difference,
                     low=low,
                     high=high,
                 )
             )
-    return tuple(found), len(a) - len(found), len(b) - len(found)
+    return tuple(found), across, len(a) - len(found), len(b) - len(found)
 
 
-def _paired(tasks: tuple[TaskDifference, ...]) -> Paired:
+def _named(task: TaskStats | DatumTask) -> tuple[str | None, ...]:
+    return task.task_id, task.step_name
+
+
+def _origin(task: TaskStats | DatumTask) -> tuple[str | None, ...]:
+    """Its format and source; training sequences do not have them."""
+    return (task.format, task.source) if isinstance(task, TaskStats) else ()
+
+
+def _paired(tasks: tuple[TaskDifference, ...], across: int) -> Paired:
     known = [task.difference for task in tasks if task.difference is not None]
     mean = fmean(known) if known else None
     low = high = None
@@ -190,6 +216,7 @@ def _paired(tasks: tuple[TaskDifference, ...]) -> Paired:
         low, high = mean - half, mean + half
     return Paired(
         tasks=len(known),
+        other_origins=across,
         better=sum(one > 0 for one in known),
         worse=sum(one < 0 for one in known),
         mean_difference=mean,

@@ -40,6 +40,8 @@ class DatumTask(BaseModel):
 
     task_id: str | None
     step_name: str | None
+    origin: None = None
+    """Sequences do not say of which format and source their episodes are."""
     episodes: int
     sequences: int
     trained_tokens: int

@@ -11,12 +11,19 @@ from wmo_distill.stats.slices import JUDGED, REWARDS, SOLVED
 
 
 class TaskStats(BaseModel):
-    """One task, or one step of a multi-step task, over all agents and models."""
+    """One task, or one step of a multi-step task, over all agents and models.
+
+    Tasks of one name are one only where they are of one format and one source.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     task_id: str | None
     step_name: str | None
+    format: str | None = None
+    source: str | None = None
+    origin: str | None = None
+    """Format and source as text, where another task has the same name."""
     records: int
     measured: int
     """Records with a valid grade."""
@@ -59,7 +66,8 @@ class PassAtK(BaseModel):
 
 def by_task(records: pl.DataFrame) -> tuple[TaskStats, ...]:
     """A line a task and step, in the order of their names."""
-    found = records.group_by("task_id", "step_name").agg(
+    named, origin = ["task_id", "step_name"], ["format", "source"]
+    found = records.group_by(*named, *origin).agg(
         records=pl.len(),
         measured=pl.col("measured").sum(),
         solved=SOLVED.sum(),
@@ -68,9 +76,11 @@ def by_task(records: pl.DataFrame) -> tuple[TaskStats, ...]:
         median_sampled=pl.col("sampled").filter("with_spans").median(),
         median_turns=pl.col("turns").filter("with_spans").median(),
     )
+    known = pl.concat_str(pl.col(origin), separator=", ", ignore_nulls=True)
+    found = found.with_columns(origin=pl.when(pl.len().over(named) > 1).then(known))
     return tuple(
         TaskStats(solve_rate=rate(row.pop("solved"), row.pop("judged")), **row)
-        for row in _sorted(found, "task_id", "step_name")
+        for row in _sorted(found, *named, *origin)
     )
 
 

@@ -46,9 +46,9 @@ NO_REASON = "none_recorded"
 # Kept of every record: 0.3 kB, most of it names.
 KEPT = (
     "artifact_dir", "step_name", "task_id", "group_id", "agent_name", "model_name", "format",
-    "reward", "passed", "infra_failed", "stop_reason", "reference_stop_reason", "completion",
-    "output_tokens", "total_tokens", "agent_seconds", "n_calls", "fragments", "input_tokens",
-    "prompt_tokens", "subagent_tokens", "expansion",
+    "source", "reward", "passed", "infra_failed", "stop_reason", "reference_stop_reason",
+    "completion", "output_tokens", "total_tokens", "agent_seconds", "n_calls", "fragments",
+    "input_tokens", "prompt_tokens", "subagent_tokens", "expansion",
 )  # fmt: skip
 # Looked at in a batch.
 _SEEN = (
