@@ -134,17 +134,19 @@ def shared_rows(rows: list[IdRow]) -> list[IdRow]:
 
 def whole_row(row: IdRow) -> Ids | None:
     """All ids of a row, None where it is missing or damaged."""
-    if row.delta is None:
-        return None
+    return None if row.delta is None else ids_between(row, 0, row.size)
+
+
+def ids_between(row: IdRow, start: int, stop: int) -> Ids:
+    """Ids `start`..`stop` of a row that was read, or up to its end; one stretch is not copied."""
     pieces: list[Ids] = []
-    wanted = row.size
+    wanted = min(stop, row.size)
     current: IdRow | None = row
-    while current is not None and current.delta is not None:
+    while current is not None and current.delta is not None and start < wanted:
         if current.shared < wanted:
-            pieces.append(current.delta[: wanted - current.shared])
-            wanted = current.shared
-        if not wanted:
-            break
+            first = max(start, current.shared)
+            pieces.append(current.delta[first - current.shared : wanted - current.shared])
+            wanted = first
         current = current.base
     if len(pieces) == 1:
         return pieces[0]

@@ -9,7 +9,7 @@ from wmo_distill.arrays import IMPLAUSIBLE_LOGPROB, Ids, Logprobs, common_prefix
 from wmo_distill.issues import Issue
 from wmo_distill.segment import Coded, Segment
 from wmo_distill.sources.recorded import Call
-from wmo_distill.tokenjson.rows import IdRow, whole_row
+from wmo_distill.tokenjson.rows import IdRow, ids_between, whole_row
 from wmo_distill.tokens import TokenSpan, spans_of
 from wmo_distill.trials.cutting import cut_call
 
@@ -25,11 +25,8 @@ class SpanChain:
     issues: list[Issue] = field(default_factory=list)
     _calls: list[Coded] = field(default_factory=list)
     _chat: Segment | None = None
-    _prompt: Ids = field(default_factory=lambda: np.empty(1024, np.int32))
-    _known: int = 0
-    """How many ids of `_prompt` are the prompt before."""
     _row: IdRow | None = None
-
+    """The prompt before."""
     is_unbroken: bool = True
     """Whether every prompt extends all of the call before."""
 
@@ -70,22 +67,22 @@ class SpanChain:
         self.issues += cut
         row = call.prompt
         assert row.delta is not None
-        if self._row is not None and row.before is self._row:
+        before = self._row
+        if before is not None and row.before is before:
             shared, delta = row.shared, row.delta
         else:
             whole = whole_row(row)
             assert whole is not None
             shared, delta = 0, whole
         prefix = 0
-        if self._calls:
-            prefix = shared + common_prefix(self._prompt[shared : self._known], delta)
-            before = self._calls[-1].sampled_token_ids
-            known = self._known
-            if prefix == known and before is not None:
-                prefix += common_prefix(before, delta[prefix - shared :])
-                known += before.size
+        if before is not None:
+            known = before.size
+            prefix = shared + common_prefix(ids_between(before, shared, row.size), delta)
+            answer = self._calls[-1].sampled_token_ids
+            if prefix == known and answer is not None:
+                prefix += common_prefix(answer, delta[prefix - shared :])
+                known += answer.size
             self.is_unbroken &= prefix == known
-        self._remember(shared, delta)
         self._row = row
         self._calls.append(
             Coded(
@@ -114,14 +111,6 @@ class SpanChain:
             return call.versions
         self.issues.append(Issue.VALUE_DAMAGED)
         return None
-
-    def _remember(self, shared: int, delta: Ids) -> None:
-        self._known = shared + delta.size
-        if self._prompt.size < self._known:
-            larger = np.empty(2 * self._known, np.int32)
-            larger[:shared] = self._prompt[:shared]
-            self._prompt = larger
-        self._prompt[shared : self._known] = delta
 
 
 def prompt_fault(row: IdRow) -> Issue | None:
