@@ -117,7 +117,7 @@ class TrialFiles:
         self.refuse_large(data)
         return parse_json(data)
 
-    def refuse_large(self, data: bytes | bytearray) -> None:
+    def refuse_large(self, data: bytes | memoryview) -> None:
         """TooLarge where a text that is to be parsed takes too much with all that were before."""
         self._parsed[0] += parsed_bytes(data)
         refuse_beyond(self._parsed[0], PARSED_BYTES, "bytes of memory for parsed documents")

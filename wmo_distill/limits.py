@@ -17,6 +17,8 @@ PARSED_BYTES = 2_000_000_000
 """Estimate of what the parsed documents of a trial take together."""
 LISTS = 1_000_000
 """Lists of numbers in one document; a call has three."""
+LARGE = 1 << 24
+"""Bytes of a trial from which memory that a step has freed is returned before the next step."""
 _OBJECT_BYTES = 64
 """What one value of JSON takes at most, on average, whatever its text."""
 _SMALL = 1 << 20
@@ -26,11 +28,13 @@ class TooLarge(DistillError):  # noqa: N818 - what was found of a trial, not a f
     """A trial records more than may be held in memory: it has no rows, and this as its reason."""
 
 
-def parsed_bytes(text: bytes | bytearray) -> int:
+def parsed_bytes(text: bytes | memoryview) -> int:
     """An upper estimate of the memory of a parsed text; that of a small one is not looked at."""
-    if len(text) <= _SMALL:
-        return len(text)
-    return len(text) + _OBJECT_BYTES * sum(map(text.count, (b",", b"[", b"{")))
+    size = len(text)
+    if size <= _SMALL:
+        return size
+    pieces = (bytes(text[at : at + _SMALL]) for at in range(0, size, _SMALL))
+    return size + _OBJECT_BYTES * sum(sum(map(one.count, (b",", b"[", b"{"))) for one in pieces)
 
 
 def refuse_beyond(size: int, most: int, what: str) -> None:
@@ -42,7 +46,7 @@ def refuse_beyond(size: int, most: int, what: str) -> None:
         )
 
 
-def refuse_large_value(text: bytes | bytearray) -> None:
+def refuse_large_value(text: bytes | memoryview) -> None:
     """TooLarge if a parsed text would take too much memory."""
     refuse_beyond(parsed_bytes(text), PARSED_BYTES, "bytes of memory for a parsed document")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources.capture_bank import BANK, copied, parts
+from tests.sources.capture_bank import copied, parts
+from tests.sources.recorder_bank import BANK
 from wmo_distill import build, verify
 from wmo_distill.doctor.diagnose import diagnose
 

@@ -181,7 +181,7 @@ def test_the_outline_of_a_line_is_what_json_says(
     assert (found.kind, found.whole) == (Kind.EPISODE, True)
     assert found.own_id == text_id(value)
     assert [json.loads(line[cut.start : cut.stop]) for cut in found.cuts] == traces
-    assert [cut.trace_id for cut in found.cuts] == list(map(text_id, traces))
+    assert [cut.own_id for cut in found.cuts] == list(map(text_id, traces))
     begin, end = found.listed
     assert json.loads(line[begin:end]) == value["traces"]
     assert not any(outline_of([line[:cut]]).whole for cut in range(len(line)))

@@ -13,12 +13,12 @@ from typing import Any
 
 from wmo_distill.limits import TEXT_BYTES, refuse_beyond
 from wmo_distill.tokenjson.numbers import NotFlat
-from wmo_distill.tokenjson.window import WINDOW, Block, Readable, Window
+from wmo_distill.tokenjson.window import WINDOW, Block, Growing, Readable, Window
 
 
 def cut_lists(
     file: Readable, readers: Mapping[str, Callable[[bytes], Any]]
-) -> tuple[bytearray, dict[str, Any]]:
+) -> tuple[memoryview, dict[str, Any]]:
     """(the document without the lists under these keys, what they hold by placeholder).
 
     A reader is given the text between the brackets, and raises NotFlat where that is no flat JSON
@@ -28,18 +28,18 @@ def cut_lists(
     nonce = secrets.token_hex(16)
     key = re.compile(rb'"(%b)": ?\[' % "|".join(readers).encode())
     reach = max(map(len, readers)) + len('"": [')
-    document = bytearray()  # it grows in place, where pieces are twice in memory once joined
+    document = Growing()
     rows: dict[str, Any] = {}
     while True:
         before, found = window.until_match(key, reach, TEXT_BYTES)
-        document += before
-        refuse_beyond(len(document), TEXT_BYTES, "bytes of a line outside its token lists")
+        document.add(before)
+        refuse_beyond(document.size, TEXT_BYTES, "bytes of a line outside its token lists")
         if found is None:
-            return document, rows
+            return document.text, rows
         name = found[1]
         text = window.until(b"]")
         if text is None:
             raise NotFlat
         placeholder = f"{nonce}:{len(rows)}"
         rows[placeholder] = readers[name.decode()](text)
-        document += b'"%b":"%b"' % (name, placeholder.encode())
+        document.add(b'"%b":"%b"' % (name, placeholder.encode()))

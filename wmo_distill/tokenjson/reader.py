@@ -30,11 +30,11 @@ from wmo_distill.tokenjson.window import Remembered, Whole
 _T = TypeVar("_T")
 Holders = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
 """The objects of a record that hold token lists, in the order in which they are written."""
-Refuse = Callable[[bytes | bytearray], None]
+Refuse = Callable[[bytes | memoryview], None]
 """Raises TooLarge where parsing a text would take too much memory."""
 
 
-def parsed(data: bytes | bytearray, refuse: Refuse = refuse_large_value) -> Any | Absent:
+def parsed(data: bytes | memoryview, refuse: Refuse = refuse_large_value) -> Any | Absent:
     """The JSON value of a record, faster than `parse_json` where that reads the same."""
     refuse(data)
     try:

@@ -42,6 +42,27 @@ class Block:
         self.address = ctypes.addressof(self._pin)
 
 
+class Growing:
+    """Text that is put together from pieces, without memory that is left over when it is gone."""
+
+    def __init__(self) -> None:
+        self._block = Block(WINDOW)
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        size = self.size + len(piece)
+        if size > len(self._block.data):
+            larger = Block(2 * size)
+            larger.view[: self.size] = self.text
+            self._block = larger
+        self._block.view[self.size : size] = piece
+        self.size = size
+
+    @property
+    def text(self) -> memoryview:
+        return self._block.view[: self.size]
+
+
 class Window:
     """Bytes `pos`..`end` of `block` are the next unread bytes of a file, never the whole file."""
 

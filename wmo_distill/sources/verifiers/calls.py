@@ -77,7 +77,7 @@ def recorded_calls(
     found = Recorded()
     asked = {i: flat_sampling(entry.get("sampling")) for i, entry in entries.items()}
     found.in_calls = distinct(columns_of(asked[i]) for i in chats.main if i in asked)
-    before: dict[str, tuple[int, IdRow]] = {}
+    prompts = _prompts(graph, chats)
     places: dict[str, int] = {}
     for i, chat in chats.of.items():
         node, entry = graph.nodes[i], entries.get(i, {})
@@ -92,8 +92,7 @@ def recorded_calls(
         if graph.has_tokens and graph.broken[i]:
             prompt = completion = DAMAGED_IDS
         elif graph.has_tokens:
-            prompt = graph.prompt(i, *before.get(chat, (None, None)))
-            before[chat] = i, prompt
+            prompt = prompts[i]
             if node.ids is not None and node.ids.size:
                 completion = graph.completion(i)
         reason = entry.get("finish_reason")
@@ -116,6 +115,17 @@ def recorded_calls(
     if is_rounded(found.calls):
         found.issues.append(Issue.LOGPROBS_ROUNDED)
     return found
+
+
+def _prompts(graph: Graph, chats: Chats) -> dict[int, IdRow]:
+    """The prompt of each sampled node that has one, coded against the one before in its chat."""
+    prompts: dict[int, IdRow] = {}
+    before: dict[str, tuple[int, IdRow]] = {}
+    for i, chat in chats.of.items():
+        if graph.has_tokens and graph.nodes[i].k is not None and not graph.broken[i]:
+            prompts[i] = graph.prompt(i, *before.get(chat, (None, None)))
+            before[chat] = i, prompts[i]
+    return prompts
 
 
 def is_rounded(calls: Sequence[Call]) -> bool:

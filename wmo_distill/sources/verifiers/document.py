@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from wmo_distill.files import Absent
-from wmo_distill.limits import TEXT_BYTES, refuse_beyond
+from wmo_distill.limits import TEXT_BYTES, refuse_beyond, refuse_large_value
 from wmo_distill.sources.growth import pieces
-from wmo_distill.sources.values import object_in
+from wmo_distill.sources.values import at, object_in
+from wmo_distill.sources.verifiers.outline import NODES, outline_of
 from wmo_distill.tokenjson.flat import cut_lists
-from wmo_distill.tokenjson.numbers import NotFlat, NotText, read_ids, read_logprobs
+from wmo_distill.tokenjson.numbers import WHITE, NotFlat, NotText, read_ids, read_logprobs
 from wmo_distill.tokenjson.reader import parsed
 from wmo_distill.tokenjson.rows import DAMAGED_IDS, IdRow
+from wmo_distill.tokenjson.window import WINDOW
 
 LONG = 1 << 22
 """Bytes of a value from which its lists do not become Python objects."""
@@ -53,7 +55,8 @@ def mask_of(value: Any) -> Mask | None:
 
 def _long(file: IO[bytes], start: int, stop: int) -> Any:
     text, rows = cut_lists(_Section(file, start, stop), _READERS)
-    value = parsed(text)
+    value = _node_by_node(text)
+    del text
     for holder in _holders(value):
         for name, placeholder in holder.items():
             if isinstance(placeholder, str) and placeholder in rows:
@@ -61,6 +64,30 @@ def _long(file: IO[bytes], start: int, stop: int) -> Any:
     if rows:  # lists of these names in other places
         raise NotFlat
     return value
+
+
+def _node_by_node(text: memoryview) -> Any | Absent:
+    """As `parsed`, but what nobody asks of a node is gone before the next one is parsed."""
+    refuse_large_value(text)
+    pieces = (bytes(text[at : at + WINDOW]) for at in range(0, len(text), WINDOW))
+    found = outline_of(pieces, NODES)
+    begin, end = found.listed
+    edges = [begin, *(edge for cut in found.cuts for edge in cut[:2]), end]
+    between = b"".join(text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True))
+    if between.translate(None, WHITE) != b"[%b]" % (b"," * (len(found.cuts) - 1)):
+        return parsed(text)  # not objects alone
+    value = parsed(b"".join((text[:begin], b"[]", text[end:])))
+    if not isinstance(value, dict) or value.get("nodes") != []:
+        return parsed(text)
+    nodes: list[Any] = []
+    for cut in found.cuts:
+        node = parsed(bytes(text[cut.start : cut.stop]))
+        if isinstance(node, Absent):
+            return node
+        if node.get("sampled") is not True and at(node, "message", "role") != "system":
+            node.pop("message", None)
+        nodes.append(node)
+    return {**value, "nodes": nodes}
 
 
 def _holders(value: Any) -> Iterator[dict[str, Any]]:

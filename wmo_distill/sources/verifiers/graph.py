@@ -74,11 +74,15 @@ class Graph:
         return up if -1 <= up < i else -1
 
     def prompt(self, call: int, before: int | None, row: IdRow | None) -> IdRow:
-        """The prompt of a sampled node; `row` is the prompt of the call `before` it in its chat."""
+        """The prompt of a sampled node; `row` is the prompt of the call `before` it in its chat.
+
+        The nodes whose ids it adds are views of it from then on, so ids are in memory once.
+        """
         node = self.nodes[call]
         assert node.ids is not None
         assert node.k is not None
         pieces = [node.ids[: node.ids.size - node.k]]
+        taken: list[Node] = []
         own = node.parent
         other = -1 if before is None else self.nodes[before].parent
         while own != other:
@@ -86,11 +90,16 @@ class Graph:
                 ids = self.nodes[own].ids
                 assert ids is not None
                 pieces.append(ids)
+                taken.append(self.nodes[own])
                 own = self.nodes[own].parent
             else:
                 other = self.nodes[other].parent
         shared = 0 if own < 0 else self.end[own]
         new = frozen(np.concatenate(pieces[::-1]))
+        end = new.size - pieces[0].size
+        for above, ids in zip(taken, pieces[1:], strict=True):
+            above.ids = new[end - ids.size : end]
+            end -= ids.size
         return linked(shared, new, row) if shared and row is not None else IdRow(0, new)
 
     def completion(self, call: int) -> IdRow:
@@ -102,7 +111,9 @@ class Graph:
 
 def graph_of(recorded: Sequence[Any]) -> Graph:
     """The nodes of a trace in recorded order."""
-    rows = [id_row(node.get("token_ids")) if isinstance(node, dict) else None for node in recorded]
+    rows = [
+        id_row(node.pop("token_ids", None)) if isinstance(node, dict) else None for node in recorded
+    ]
     has_tokens = any(row is not None and (row.size or _damaged(row)) for row in rows)
     nodes = [
         _node(node, row, has_tokens) if row is not None else Node(-1, None, False, damaged=1)
@@ -135,8 +146,6 @@ def _node(value: dict[str, Any], row: IdRow, has_tokens: bool) -> Node:
     message = value.get("message")
     if isinstance(message, dict) and message.get("role") == "system":
         node.system = repr(message.get("content"))
-    if not node.sampled:
-        value.pop("message", None)  # the text of a long trace is not kept while its calls are made
     return node
 
 

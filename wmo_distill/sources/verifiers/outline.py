@@ -1,5 +1,7 @@
 """What one line is, by its outermost keys, and where its traces are; no number is parsed.
 
+In the same way it is found where the nodes of a trace are.
+
 an episode        {"id": "e", "traces": [{"id": "t", "nodes": [...]}, ...]}
 a bare trace      {"id": "t", "nodes": [...]}
 a row before them {"example_id": 0, "completion": [...], "reward": 1.0}
@@ -18,7 +20,8 @@ from wmo_distill.limits import TEXT_BYTES
 _TOKEN = re.compile(rb'("(?>[^"\\]*(?:\\.[^"\\]*)*)")([ \t\r]*:)?|[\[\]{}]|"', re.DOTALL)
 _MARKS = (b"]", b"[", b'"', b"{")
 _BOM = b"\xef\xbb\xbf"
-_ID, _TRACES, _NODES = b'"id"', b'"traces"', b'"nodes"'
+TRACES, NODES = b'"traces"', b'"nodes"'
+_ID = b'"id"'
 _ROW = {b'"example_id"', b'"completion"', b'"reward"'}
 _QUOTE, _LIST, _OBJECT = b'"[{'
 _MARGIN = 64
@@ -37,11 +40,11 @@ class Kind(StrEnum):
 
 
 class Cut(NamedTuple):
-    """One trace of an episode: bytes `start`..`stop` of the line."""
+    """One trace of an episode, or node of a trace: bytes `start`..`stop` of the line."""
 
     start: int
     stop: int
-    trace_id: str | None
+    own_id: str | None
 
 
 @dataclass(slots=True)
@@ -53,9 +56,9 @@ class Outline:
     """Whether its brackets close at the end, and there alone."""
     own_id: str | None = None
     cuts: list[Cut] = field(default_factory=list)
-    """Of an episode: the objects in `traces`."""
+    """Of an episode: the objects in `traces`; of a trace, where asked for, those in `nodes`."""
     listed: tuple[int, int] = (0, 0)
-    """Of an episode: where the list `traces` begins and ends."""
+    """Where that list begins and ends."""
     is_object: bool = False
     """Whether it begins as one, zeros of a file system that crashed aside."""
 
@@ -69,8 +72,11 @@ class Outline:
         return self.whole and self.kind is None
 
 
-def outline_of(pieces: Iterable[bytes]) -> Outline:
-    """The outline of one line, given in pieces; of a torn one what its beginning shows."""
+def outline_of(pieces: Iterable[bytes], wanted: bytes = TRACES) -> Outline:
+    """The outline of one line, given in pieces; of a torn one what its beginning shows.
+
+    `wanted` is the list whose objects are looked for.
+    """
     found = Outline()
     text = _Text(iter(pieces))
     lead = len(_BOM) if text.data.startswith(_BOM) else 0
@@ -82,8 +88,8 @@ def outline_of(pieces: Iterable[bytes]) -> Outline:
     name = [b""] * (_DEEP + 1)  # the last key on each level
     start = [0] * (_DEEP + 1)  # where the value that holds each level begins
     opener = [0] * (_DEEP + 1)  # and its first byte
-    trace_id: str | None = None
-    listed = 0  # the first byte of the value of `traces`
+    own_id: str | None = None
+    listed = 0  # the first byte of the value of the list that is wanted
     for begin, end, first, flat, token in text.tokens():
         if first == _QUOTE:
             if token[2]:
@@ -97,10 +103,10 @@ def outline_of(pieces: Iterable[bytes]) -> Outline:
                 depth += 1
                 if depth <= _DEEP:
                     start[depth], opener[depth], name[depth] = begin, first, b""
-                if depth == 2 and name[1] == _TRACES:
+                if depth == 2 and name[1] == wanted:
                     found.cuts, found.listed, listed = [], (begin, end), first
                 elif depth == 3:
-                    trace_id = None
+                    own_id = None
                 continue
             depth -= 1
             if depth < 0:  # more than was opened
@@ -115,14 +121,14 @@ def outline_of(pieces: Iterable[bytes]) -> Outline:
             found.whole = depth == 0 and not found.whole
         elif depth == 1 and name[1] == _ID and first == _QUOTE:
             found.own_id = _text(token[1])
-        elif name[1] == _TRACES:
+        elif name[1] == wanted:
             if depth == 1:
                 found.cuts = found.cuts if begin == found.listed[0] else []
                 found.listed, listed = (begin, end), first
             elif depth == 2 and first == _OBJECT and opener[2] == _LIST:
-                found.cuts.append(Cut(begin, end, trace_id))
+                found.cuts.append(Cut(begin, end, own_id))
             elif depth == 3 and name[3] == _ID and first == _QUOTE:
-                trace_id = _text(token[1])
+                own_id = _text(token[1])
     found.whole = found.whole and not text.data[text.end :].strip()
     found.kind = _kind(keys, listed)
     return found
@@ -198,9 +204,9 @@ def _marks_after(data: bytes, at: int, ahead: list[int]) -> tuple[int, int]:
 
 
 def _kind(keys: set[bytes], first: int) -> Kind | None:
-    if _TRACES in keys:
+    if TRACES in keys:
         return Kind.EPISODE if first == _LIST else None
-    if _NODES in keys:
+    if NODES in keys:
         return Kind.TRACE
     return Kind.ROW if keys >= _ROW else None
 

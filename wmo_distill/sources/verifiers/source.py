@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
+from wmo_distill.limits import LARGE, give_back_memory
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
 from wmo_distill.sources.evidence import Evidence
@@ -59,6 +60,14 @@ class Verifiers:
     def read(self, found: FoundTrial, options: BuildOptions) -> Sequence[Evidence]:
         place = found.locator
         assert isinstance(place, Place)
+        evidence = self._evidence(found, place, options)
+        if place.length > LARGE:
+            give_back_memory()
+        return evidence
+
+    def _evidence(
+        self, found: FoundTrial, place: Place, options: BuildOptions
+    ) -> Sequence[Evidence]:
         with _opened(found) as file:
             read = None if file is None else _values(file, place)
         if read is None:
@@ -133,7 +142,7 @@ def _places(
         others = sum(cut.stop - cut.start for cut in outline.cuts[1:])
         for k, cut in enumerate(outline.cuts):
             share = cut.stop - cut.start if k else size - others
-            yield cut.trace_id, replace(at, share=share, cut=cut[:2], listed=outline.listed)
+            yield cut.own_id, replace(at, share=share, cut=cut[:2], listed=outline.listed)
 
 
 def _values(file: IO[bytes], place: Place) -> tuple[Any, Any] | None:
