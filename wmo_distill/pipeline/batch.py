@@ -9,7 +9,7 @@ from wmo_distill.credentials import without_credentials
 from wmo_distill.errors import ReadFault, fault_of
 from wmo_distill.files import NO_STATE, FilesState
 from wmo_distill.issues import Issue
-from wmo_distill.limits import TooLarge, give_back_memory
+from wmo_distill.limits import LARGE, TooLarge, give_back_memory
 from wmo_distill.options import BuildOptions
 from wmo_distill.outputs.stored import Stored
 from wmo_distill.pipeline.cells import PlacedCell
@@ -24,8 +24,6 @@ from wmo_distill.sources.base import Exact, FoundTrial
 from wmo_distill.sources.registry import source_of
 from wmo_distill.trials.record import missing_trial
 
-_LARGE = 1 << 24
-"""Bytes of a trial from which memory that its reading freed is returned before rows are written."""
 Reader = Callable[[FoundTrial, BuildOptions, Sequence[ScoreCell]], ReadTrial]
 
 
@@ -109,6 +107,7 @@ def run_batch(batch: Batch) -> BatchResult:
         for unit in batch.units:
             entry = _add(unit, batch, part, entries.get(unit.work.path))
             entries[unit.work.path] = entry
+            part.let_go()
             if batch.notice is not None:
                 batch.notice(entry)
     info: PartInfo | None = part.info
@@ -156,7 +155,7 @@ def _read(unit: Unit, batch: Batch) -> tuple[Entry, Sequence[TrialRecord]]:
         return failed(work, Reason.IO_ERROR, str(fault)), ()
     except BaseException as error:
         return failed(work, Reason.READ_FAILED, fault_of(error)), ()
-    if work.state.bytes > _LARGE:
+    if work.state.bytes > LARGE:
         give_back_memory()
     records = read.records
     if not records:
@@ -243,3 +242,5 @@ def copy_rows(source: Path, part: PartWriter, paths: Iterable[str]) -> None:
     for record in Stored(source, SCHEMA, DATASET.again).read(None, decode):
         if record.artifact_dir in kept:
             part.write(record)
+            del record
+            part.let_go()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from wmo_distill.records import TrialRecord
 from wmo_distill.shards.encode import calls, row_values, text, versions
 
 MODULUS = 2**256
+_PIECE = 1 << 20
+"""Characters of extras that are JSON at a time."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _LITTLE = {np.dtype(kind): np.dtype(kind).newbyteorder("<") for kind in ("i4", "f8")}
 
@@ -20,8 +23,7 @@ def row_digest(record: TrialRecord, values: dict[str, Any] | None = None) -> byt
     heads: list[list[Any]] = []
     arrays: list[NDArray[Any] | None] = []
     for chat, at in calls(record):
-        logprobs = _one_nan(chat.sampled_logprobs[at])
-        lists = (chat.prompt_suffix[at], chat.sampled_token_ids[at], logprobs)
+        lists = (chat.prompt_suffix[at], chat.sampled_token_ids[at], chat.sampled_logprobs[at])
         sizes = [None if array is None else array.size for array in lists]
         words: list[Any] = [text(chat.finish_reason[at]), versions(chat.versions[at])]
         words += [text(chat.sampling[at]), chat.used[at], text(chat.extra[at])]
@@ -30,16 +32,29 @@ def row_digest(record: TrialRecord, values: dict[str, Any] | None = None) -> byt
         arrays += lists
     # The sizes of all arrays come first, so their bytes need no marks between them.
     digest = hashlib.sha256()
-    head = [row_values(record) if values is None else values, heads]
-    digest.update(_encode(head).encode())
+    digest.update(f"[{_encode(row_values(record) if values is None else values)},[".encode())
+    for piece in _listed(heads):
+        digest.update(piece.encode())
+    digest.update(b"]]")
     for array in arrays:
         if array is not None:
-            digest.update(np.ascontiguousarray(array, _LITTLE[array.dtype]).data)
+            sound = _one_nan(array)
+            digest.update(np.ascontiguousarray(sound, _LITTLE[sound.dtype]).data)
     return digest.digest()
 
 
-def _one_nan(logprobs: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+def _listed(heads: Sequence[Sequence[Any]]) -> Iterator[str]:
+    """JSON of the heads without the list's brackets; of long extras only some calls at a time."""
+    start = size = 0
+    for stop, head in enumerate(heads, 1):
+        size += len(head[-1] or "")
+        if size > _PIECE or stop == len(heads):
+            yield ("," if start else "") + _encode(heads[start:stop])[1:-1]
+            start, size = stop, 0
+
+
+def _one_nan(array: NDArray[Any]) -> NDArray[Any]:
     """Whatever is not finite as the one NaN that a null on disk comes back as."""
-    if logprobs is None or np.logical_and.reduce(np.isfinite(logprobs)):
-        return logprobs
-    return np.where(np.isfinite(logprobs), logprobs, np.nan)
+    if array.dtype.kind != "f" or np.logical_and.reduce(np.isfinite(array)):
+        return array
+    return np.where(np.isfinite(array), array, np.nan)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from wmo_distill.files import file_sha256, sync_file
 from wmo_distill.issues import Issue
+from wmo_distill.limits import give_back_memory
 from wmo_distill.outputs.stored import footer_sha256
 from wmo_distill.records import TrialRecord
 from wmo_distill.shards.columns import TEXT
@@ -69,6 +70,16 @@ def parquet_writer(path: Path, schema: pa.Schema = SCHEMA) -> pq.ParquetWriter:
     )
 
 
+def _on_disk(table: pa.Table, path: Path) -> pa.Table:
+    """The same table in a file without a name: a column takes memory from when it is read on."""
+    try:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    finally:
+        path.unlink(missing_ok=True)
+
+
 class PartWriter:
     """A part, complete when it is closed; an exception before that removes it.
 
@@ -118,12 +129,28 @@ class PartWriter:
         self._totals.append(Totals.of(record))
         return record
 
+    def let_go(self) -> None:
+        """Write a large row now, which else waits for the next one and is in memory next to it.
+
+        What the caller still holds of it stays in memory.
+        """
+        if self._is_large:
+            self._flush()
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether what waits is a row that has a row group to itself."""
+        return self._tokens > GROUP_TOKENS or self._extra > GROUP_EXTRA_BYTES
+
     def _flush(self) -> None:
         waiting, values = self._waiting, self._values
         self._waiting, self._values = [], []
         if rows := len(waiting):
             table = encode(waiting, values)
             del waiting, values  # what they hold is in the table now, and can be large
+            if self._is_large:
+                table = _on_disk(table, self.path.with_suffix(".row"))
+                give_back_memory()
             self._open().write_table(table, row_group_size=rows)
         self._tokens = self._extra = 0
 
