@@ -46,6 +46,28 @@ def reader(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
+def ids_or_fault(text: bytes) -> list[int] | str | None:
+    try:
+        ids = numbers.read_ids(text)
+    except numbers.NotFlat:
+        return "not flat"
+    return None if ids is None else ids.tolist()
+
+
+@settings(max_examples=examples(300))
+@example(b"1,2,3,")
+@example(b"1,,2,3")
+@example(b"1,[2,3")
+@example(b'1,"2,3",4')
+@example(b"1,2,true")
+@given(damaged())
+def test_a_long_list_reads_in_pieces_as_at_once(text: bytes) -> None:
+    at_once = ids_or_fault(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbers, "_PIECE", 1)
+        assert ids_or_fault(text) == at_once
+
+
 @given(damaged() | st.text("0123, ", max_size=12).map(str.encode))
 def test_plain_ids_are_what_the_grammar_says(text: bytes) -> None:
     assert numbers.plain_ids(text) is (len(text) >= 4 and _IDS.fullmatch(text) is not None)

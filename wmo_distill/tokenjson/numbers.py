@@ -32,6 +32,8 @@ _LENIENT = (b"-", b"+", b"\v", b"\f")
 # simdjson counts the elements of a list in 24 bits.
 _SIMDJSON_LIMIT = 1 << 24
 _LARGE = 1 << 20
+_PIECE = 1 << 19
+"""Bytes of a list of ids that are read at once."""
 _LONG = 1 << 13
 """Bytes of a list from which NumPy, with the proof, is faster than orjson."""
 
@@ -46,6 +48,34 @@ class NotText(Exception):  # noqa: N818 - as above
 
 def read_ids(text: bytes) -> Ids | None:
     """Ids of the text between the brackets; None if it holds something that is no id."""
+    ids = _ids_in_pieces(text) if len(text) > _PIECE else None
+    return _ids_at_once(text) if ids is None else ids
+
+
+def _ids_in_pieces(text: bytes) -> Ids | None:
+    """The same for a long text, cut at commas, so that what is made of it on the way is small.
+
+    None if a piece is empty, as behind a last comma, or holds something that is no id.
+    """
+    found = np.empty(text.count(b",") + 1, np.int32)
+    start = n = 0
+    while start <= len(text):
+        end = text.find(b",", start + _PIECE)
+        piece = text[start : len(text) if end < 0 else end]
+        if b'"' in piece or not piece.strip(WHITE):
+            return None
+        try:
+            ids = _ids_at_once(piece)
+        except NotFlat:
+            return None
+        if ids is None:
+            return None
+        found[n : n + ids.size] = ids
+        start, n = start + len(piece) + 1, n + ids.size
+    return frozen(found)
+
+
+def _ids_at_once(text: bytes) -> Ids | None:
     whole = b"[%b]" % text
     ids = None if simdjson is None else _simdjson_ids(whole)
     if ids is None and len(text) >= _LONG:
