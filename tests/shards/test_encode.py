@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from wmo_distill.records import GradedTests, Sampling, SegmentInfo, TrialRecord
+from wmo_distill.shards import digest
 from wmo_distill.shards.columns import IDS, TEXTS
 from wmo_distill.shards.decode import decode
 from wmo_distill.shards.digest import row_digest
@@ -88,6 +89,15 @@ def test_digests_tell_rows_apart(a: TrialRecord, b: TrialRecord) -> None:
     (again,) = decode(encode([a]))
     assert row_digest(again) == row_digest(a)
     assert (row_digest(a) == row_digest(b)) == (contents(a) == contents(b))
+
+
+@settings(max_examples=examples(50))
+@given(RECORDS)
+def test_a_digest_does_not_depend_on_its_pieces(record: TrialRecord) -> None:
+    at_once = row_digest(record)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digest, "_PIECE", 0)
+        assert row_digest(record) == at_once
 
 
 def test_digest_sees_every_column() -> None:

@@ -101,6 +101,26 @@ def test_row_groups_hold_at_most_the_extras_or_one_row(
     assert group_rows(tmp_path / "p.parquet") == [2, 1, 1]
 
 
+def test_large_rows_written_at_once_are_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "GROUP_TOKENS", 100)
+    sizes = [3, 40, 2, 2, 0, 60, 1]
+    records = [
+        lawful(f"r{k}", spans=long_chat(2, n, extra='{"a":1}') if n else ())
+        for k, n in enumerate(sizes)
+    ]
+    expected = write(tmp_path / "part-00000.parquet", records)
+    (tmp_path / "other").mkdir()
+    with PartWriter(tmp_path / "other/part-00000.parquet") as part:
+        for record in records:
+            part.write(record)
+            part.let_go()
+    assert part.info == expected
+    assert [p.name for p in (tmp_path / "other").iterdir()] == ["part-00000.parquet"]
+    assert len(group_rows(tmp_path / "part-00000.parquet")) > 3
+
+
 def test_rows_without_tokens_end_a_group_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,7 +160,7 @@ class _Seat:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             process_group=0,  # what a terminal sends to its group reaches this process alone
-            env=_LEAN | os.environ,
+            env=LEAN | os.environ,
         )
         with self._lock:
             self._worker = worker
@@ -192,7 +192,7 @@ class _Seat:
 
 # Arrow's allocator takes memory as it is used, and gives it back as it is freed: one trial of a
 # worker may be large. An option that the caller has set stays.
-_LEAN = {"MIMALLOC_PURGE_DELAY": "0", "MIMALLOC_ARENA_EAGER_COMMIT": "0"}
+LEAN = {"MIMALLOC_PURGE_DELAY": "0", "MIMALLOC_ARENA_EAGER_COMMIT": "0"}
 
 # The worker sees the same modules as this process, wherever they were found.
 _START = (
