@@ -72,6 +72,16 @@ def test_a_forked_process_is_as_a_new_one(run: Run, args: tuple[str, ...]) -> No
     )  # fmt: skip
 
 
+def test_a_forked_process_has_the_caller_s_folder_and_environment(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "job").symlink_to(TRIAL)
+    assert run("doctor", "job", cwd=tmp_path).returncode == 0
+    monkeypatch.setenv("WMO_DISTILL_RUN_ID", "a b")
+    refused = run("doctor", "job", cwd=tmp_path)
+    assert (refused.returncode, "WMO_DISTILL_RUN_ID" in refused.stderr) == (2, True)
+
+
 def test_data_goes_to_stdout_and_talk_to_stderr(run: Run, tmp_path: Path) -> None:
     done = run("build", TRIAL, "-o", tmp_path / "out", "--json")
     assert done.returncode == 0
