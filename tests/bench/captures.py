@@ -1,4 +1,4 @@
-"""Files as recorders write them: sessions of 30 calls, each of which repeats what came before."""
+"""Files as recorders write them: sessions of calls, each of which repeats what came before."""
 
 import json
 import sqlite3
@@ -11,9 +11,21 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-CALLS = 30
 AT_ONCE = 4
 """Sessions that run at a time: a store has their calls in order of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a session looks like; all but `calls` are tokens."""
+
+    calls: int = 30
+    first: int = 2000
+    answer: int = 300
+    added: int = 500
+
+
+SHORT = Shape()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,7 @@ class Asked:
 
     session: int
     turn: int
+    is_last: bool
     number: int
     prompt: list[int]
     answer: list[int]
@@ -32,7 +45,7 @@ class Asked:
     said: dict[str, str]
 
 
-def calls() -> Iterator[Asked]:
+def calls(shape: Shape = SHORT) -> Iterator[Asked]:
     random, number = Random(1), 0
     letters = "etaoinshrdlu"
     words = [" " + "".join(random.choices(letters, k=random.randrange(1, 8))) for _ in range(4000)]
@@ -45,33 +58,47 @@ def calls() -> Iterator[Asked]:
         return random.choices(words, k=n)
 
     while True:
-        prompt, messages = ids(2000), [{"role": "user", "content": "".join(text(2000))}]
-        for turn in range(CALLS):
-            answer, tokens = ids(300), text(300)
-            logprobs = [-random.random() for _ in range(300)]
+        prompt = ids(shape.first)
+        messages = [{"role": "user", "content": "".join(text(shape.first))}]
+        for turn in range(shape.calls):
+            answer, tokens = ids(shape.answer), text(shape.answer)
             said = {"role": "assistant", "content": "".join(tokens)}
-            session = number // CALLS
-            yield Asked(session, turn, number, prompt, answer, logprobs, tokens, messages, said)
-            prompt = prompt + answer + ids(500)
-            result = {"role": "user", "content": "".join(text(500))}
+            yield Asked(
+                session=number // shape.calls,
+                turn=turn,
+                is_last=turn == shape.calls - 1,
+                number=number,
+                prompt=prompt,
+                answer=answer,
+                logprobs=[-random.random() for _ in answer],
+                tokens=tokens,
+                messages=messages,
+                said=said,
+            )
+            prompt = prompt + answer + ids(shape.added)
+            result = {"role": "user", "content": "".join(text(shape.added))}
             messages = [*messages, said, result]
             number += 1
 
 
-def _sessions(size: int, text: Callable[[Asked], str]) -> Iterator[tuple[Asked, str]]:
+def _sessions(
+    size: int, text: Callable[[Asked], str], shape: Shape = SHORT
+) -> Iterator[tuple[Asked, str]]:
     """Whole sessions one after another, until there is that much text."""
     written = 0
-    for call in calls():
+    for call in calls(shape):
         if not call.turn and written >= size:
             return
         written += len(one := text(call))
         yield call, one
 
 
-def _in_time(size: int, text: Callable[[Asked], str]) -> Iterator[tuple[Asked, str]]:
+def _in_time(
+    size: int, text: Callable[[Asked], str], shape: Shape = SHORT
+) -> Iterator[tuple[Asked, str]]:
     """The same of sessions that run at once, in the order of their calls."""
-    written = _sessions(size, text)
-    while some := list(islice(written, AT_ONCE * CALLS)):
+    written = _sessions(size, text, shape)
+    while some := list(islice(written, AT_ONCE * shape.calls)):
         yield from sorted(some, key=lambda one: one[0].turn)
 
 
@@ -147,11 +174,11 @@ GATEWAY = """
 """
 
 
-def write_gateway(place: Path, size: int) -> None:
+def write_gateway(place: Path, size: int, shape: Shape = SHORT) -> None:
     """A store of rLLM's gateway with the tables and indices of its wheel 0.1.0."""
     with closing(sqlite3.connect(place / "gateway.db")) as db:
         db.executescript(GATEWAY)
-        for call, data in _in_time(size, lambda call: json.dumps(trace_of(call))):
+        for call, data in _in_time(size, lambda call: json.dumps(trace_of(call)), shape):
             trace_id, at = _trace_id(call), 1.7e9 + call.number
             db.execute("INSERT INTO traces VALUES (?, ?, ?)", (trace_id, data, at))
             db.execute("INSERT INTO trace_sessions VALUES (?, ?, ?)", (trace_id, _task(call), at))
@@ -174,10 +201,10 @@ def tinker_record(call: Asked) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_tinker_lines(place: Path, size: int) -> None:
+def write_tinker_lines(place: Path, size: int, shape: Shape = SHORT) -> None:
     (place / "capture").mkdir()
     with (place / "capture" / "sample.jsonl").open("w") as file:
-        for _, line in _in_time(size, lambda call: json.dumps(tinker_record(call))):
+        for _, line in _in_time(size, lambda call: json.dumps(tinker_record(call)), shape):
             file.write(line + "\n")
 
 
@@ -204,12 +231,12 @@ ELSEWHERE = (
 """What of a record has columns of its own, or none."""
 
 
-def write_tinker_store(place: Path, size: int) -> None:
+def write_tinker_store(place: Path, size: int, shape: Shape = SHORT) -> None:
     """A store of tinker-cookbook 0.6.1, which keeps a write-ahead log while it is open."""
     with closing(sqlite3.connect(place / "capture.sqlite")) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.executescript(WIRE)
-        written = _in_time(size, lambda call: json.dumps(call.prompt))
+        written = _in_time(size, lambda call: json.dumps(call.prompt), shape)
         for cursor, (call, prompt) in enumerate(written, 1):
             record = tinker_record(call)
             about = {k: v for k, v in record.items() if k not in ELSEWHERE} | {
@@ -223,7 +250,7 @@ def write_tinker_store(place: Path, size: int) -> None:
         db.commit()
 
 
-def write_gym(place: Path, size: int) -> None:
+def write_gym(place: Path, size: int, shape: Shape = SHORT) -> None:
     def text(call: Asked) -> str:
         return json.dumps(
             {
@@ -235,12 +262,37 @@ def write_gym(place: Path, size: int) -> None:
             }
         )  # fmt: skip
 
-    for call, line in _sessions(size, text):
+    for call, line in _sessions(size, text, shape):
         with (place / f"0-{call.session}.tokens.jsonl").open("a") as file:
             file.write(line + "\n")
 
 
-def write_openenv(place: Path, size: int) -> None:
+def write_gym_rows(place: Path, size: int, shape: Shape = SHORT) -> None:
+    """A rollout a line, as the collector writes it: each answer is an item with its prompt."""
+
+    def item(call: Asked) -> str:
+        return json.dumps(
+            {
+                "type": "message", **call.said, "prompt_token_ids": call.prompt,
+                "generation_token_ids": call.answer, "generation_log_probs": call.logprobs,
+            }
+        )  # fmt: skip
+
+    items: list[str] = []
+    with (place / "rollouts.jsonl").open("w") as file:
+        for call, text in _sessions(size, item, shape):
+            items.append(text)
+            if call.is_last:
+                place_of = f'"_ng_task_index":{call.session},"_ng_rollout_index":0,"reward":1.0'
+                output = ",".join(items)
+                items.clear()
+                file.write(
+                    f'{{"responses_create_params":{{"input":[]}},{place_of},'
+                    f'"response":{{"model":"m","output":[{output}]}}}}\n'
+                )
+
+
+def write_openenv(place: Path, size: int, shape: Shape = SHORT) -> None:
     """Results of a file each, as `openenv harbor` would leave one a run."""
 
     def turn(call: Asked) -> str:
@@ -257,13 +309,14 @@ def write_openenv(place: Path, size: int) -> None:
 
     turns: list[str] = []
     with (place / "results.json").open("w") as file:
-        for call, text in _sessions(size, turn):
+        for call, text in _sessions(size, turn, shape):
             turns.append(text)
-            if call.turn == CALLS - 1:
+            if call.is_last:
                 head = json.dumps(
                     {
                         "task_id": "t", "harness": "h", "trial_name": f"trial-{call.session}",
-                        "session_id": f"s{call.session:024x}", "reward": 1.0, "n_turns": CALLS,
+                        "session_id": f"s{call.session:024x}", "n_turns": shape.calls,
+                        "reward": 1.0,
                     }
                 )  # fmt: skip
                 file.write(f'{", " if call.session else "["}{head[:-1]}, "turns": [')
@@ -272,7 +325,7 @@ def write_openenv(place: Path, size: int) -> None:
         file.write("]")
 
 
-def write_events(place: Path, size: int) -> None:
+def write_events(place: Path, size: int, shape: Shape = SHORT) -> None:
     """Events of Agent Lightning, a file a rollout."""
 
     def event(call: Asked) -> str:
@@ -287,6 +340,6 @@ def write_events(place: Path, size: int) -> None:
             }
         )  # fmt: skip
 
-    for call, text in _sessions(size, event):
+    for call, text in _sessions(size, event, shape):
         with (place / f"ro-{call.session}.events.json").open("a") as file:
-            file.write(f"{', ' if call.turn else '['}{text}{']' * (call.turn == CALLS - 1)}")
+            file.write(f"{', ' if call.turn else '['}{text}{']' * call.is_last}")

@@ -1,6 +1,7 @@
 """The benchmark of recorders' files: speed and memory next to the owner's loader and plain `json`.
 
     python -m tests.bench.sources [--mb 1000] [--owners PYTHON] [--owners-mb 100] [--only FILE]
+    python -m tests.bench.sources --line 100    records of 100 MB, and what else reads such rows
 
 Each sample is a process of its own. `--owners` is a Python that has the recorders'
 packages; without it their rows say so.
@@ -58,6 +59,7 @@ BY_LINE = (
 TINKER_LISTS = "prompt_tokens, sampled_tokens, logprobs FROM wire_rows"
 WRITERS: dict[str, Callable[[Path, int], None]] = {
     "traces.jsonl": lambda place, size: write_traces(place, size, LINE),
+    "rollouts.jsonl": captures.write_gym_rows,
     "gateway.db": captures.write_gateway,
     "sample.jsonl": captures.write_tinker_lines,
     "capture.sqlite": captures.write_tinker_store,
@@ -65,6 +67,23 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {
     "results.json": captures.write_openenv,
     "*.events.json": captures.write_events,
 }
+LONG: dict[str, Callable[[Path, int], None]] = {
+    "traces.jsonl": lambda place, line: write_traces(place, line, line),
+    "rollouts.jsonl": lambda place, line: captures.write_gym_rows(place, 1, _turns(line // 800)),
+    "results.json": lambda place, line: captures.write_openenv(place, 1, _turns(line // 1600)),
+    "*.events.json": lambda place, line: captures.write_events(place, 1, _turns(line // 2000)),
+    "gateway.db": lambda place, line: captures.write_gateway(place, 1, _pair(line // 24)),
+    "sample.jsonl": lambda place, line: captures.write_tinker_lines(place, 1, _pair(line // 8)),
+    "capture.sqlite": lambda place, line: captures.write_tinker_store(place, 1, _pair(line // 8)),
+    "*.tokens.jsonl": lambda place, line: captures.write_gym(place, 1, _pair(line // 8)),
+}
+"""With one record of about `line` bytes: a session of 100 turns, or two calls of as much each."""
+COMMANDS = ("stats out", "verify out", "show out", "datums out -o datums")
+RUN = (
+    "import os, subprocess, sys\n"
+    "subprocess.run([sys.executable, '-m', 'wmo_distill', *'{}'.split()],"
+    " cwd=sys.argv[1] + '/..', check=True, stdout=subprocess.DEVNULL)"
+)
 OTHERS = {
     "traces.jsonl": {
         "json": BY_LINE,
@@ -109,6 +128,7 @@ OTHERS = {
         ),
     },
     "*.tokens.jsonl": {"json": BY_LINE},
+    "rollouts.jsonl": {"json": BY_LINE},
     "results.json": {"json": BY_LINE},
     "*.events.json": {"json": BY_LINE},
 }
@@ -142,6 +162,28 @@ def traces(size: int, line: int) -> Iterator[str]:
             f'"traces":[{{{head},{task},"nodes":[{",".join(nodes)}]}}]}}\n'
         )
         written, number = written + sum(map(len, nodes)), number + 1
+
+
+def _turns(first: int) -> captures.Shape:
+    return captures.Shape(calls=100, first=first)
+
+
+def _pair(first: int) -> captures.Shape:
+    return captures.Shape(calls=2, first=first)
+
+
+def long_rows(name: str, line: int) -> Iterator[str]:
+    """The most memory that commands take for one record of about so many bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "run")
+        place.mkdir()
+        LONG[name](place, line)
+        size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) / 1e6
+        peaks = []
+        for code in (OURS.format(1), *(RUN.format(words) for words in COMMANDS)):
+            found = sample(sys.executable, code, place)
+            peaks.append(found if isinstance(found, str) else f"{found[2]:,.0f}")
+        yield f"| {name}, {size:,.0f} MB | {' | '.join(peaks)} |"
 
 
 def write_traces(place: Path, size: int, line: int) -> None:
@@ -200,7 +242,15 @@ def main() -> None:
     parser.add_argument("--owners")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=WRITERS, action="append")
+    parser.add_argument("--line", type=float, help="MB of one record; gives memory alone")
     chosen = parser.parse_args()
+    if chosen.line:
+        words = [command.split()[0] for command in COMMANDS]
+        print(f"| one record, peak MB | build | {' | '.join(words)} |")  # noqa: T201
+        print("| --- |" + " ---: |" * (len(words) + 1))  # noqa: T201
+        for name in chosen.only or LONG:
+            print(*long_rows(name, int(1e6 * chosen.line)), sep="\n", flush=True)  # noqa: T201
+        return
     table = ["| file | way | MB/s | MB/s of processor time | peak MB |"]
     table.append("| --- | --- | ---: | ---: | ---: |")
     for name in chosen.only or WRITERS:
