@@ -15,7 +15,10 @@ from wmo_distill.tokenjson.rows import DAMAGED_IDS, IdRow
 from wmo_distill.tokenjson.window import WINDOW
 
 LONG = 1 << 22
-"""Bytes of a value from which its lists do not become Python objects."""
+"""Bytes of a value from which its lists do not become Python objects.
+
+What is left of it is parsed node by node from as many bytes on.
+"""
 
 
 class Mask(NamedTuple):
@@ -55,7 +58,7 @@ def mask_of(value: Any) -> Mask | None:
 
 def _long(file: IO[bytes], start: int, stop: int) -> Any:
     text, rows = cut_lists(_Section(file, start, stop), _READERS)
-    value = _node_by_node(text)
+    value = _node_by_node(text) if len(text) > LONG else parsed(text)
     del text
     for holder in _holders(value):
         for name, placeholder in holder.items():
