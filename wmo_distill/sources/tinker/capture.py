@@ -48,8 +48,8 @@ _COLUMNS = ("cursor", *COORDINATES, *_WIRE[:2], "sample_idx", "policy_version", 
             *_LISTS, "metadata")  # fmt: skip
 _WIRE_ROW = f"SELECT {', '.join(_COLUMNS)} FROM wire_rows WHERE cursor = ?"
 _by_name = itemgetter(*map(_COLUMNS.index, _NAMES))
-# How many sequences were asked for is behind the token lists of a row, which SQLite walks through
-# to it; only a group of answers to one prompt is distinguished by it.
+# How many sequences were asked for is written behind the token lists of a row, which SQLite walks
+# through to it; only in a group of answers to one prompt does it say which rollouts there are.
 _HEADS = f"""SELECT cursor, {", ".join((*COORDINATES, *_WIRE[:-1]))},
     CASE WHEN traj_idx IS NULL AND group_idx IS NOT NULL THEN metadata END FROM wire_rows"""
 _LONG_COLUMNS = ("wire_rows", (*_LISTS, "metadata")), ("annotations", ("payload",))
