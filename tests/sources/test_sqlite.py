@@ -3,6 +3,8 @@
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -49,18 +51,34 @@ def asked(folder: Path, query: str, name: str = NAME) -> list[tuple[bytes, ...]]
     return from_database(TrialFiles(folder), name, lambda c: c.execute(query).fetchall())
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.endswith("-shm")}
+def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Time and bytes of all files, the shared memory of a log among them."""
+    return {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in folder.iterdir()}
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
 def test_while_it_is_written_to(folder: Path, mode: str) -> None:
     with closing(writer(folder, mode)) as connection:
-        before = contents(folder)
         assert rows(folder) == [b"one"]
-        assert contents(folder) == before
         connection.execute("INSERT INTO calls VALUES ('two')")
         assert rows(folder) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_nothing_of_a_database_in_use_is_written_to(folder: Path, mode: str) -> None:
+    # In another process: connections of one process share what SQLite has opened.
+    read = (
+        "import pathlib, sys; from wmo_distill.files import TrialFiles;"
+        "from wmo_distill.sources.sqlite import from_database;"
+        "query = lambda c: c.execute('SELECT x FROM calls').fetchall();"
+        "print(from_database(TrialFiles(pathlib.Path(sys.argv[1])), sys.argv[2], query))"
+    )
+    with closing(writer(folder, mode)):
+        before = contents(folder)
+        command = [sys.executable, "-c", read, str(folder), NAME]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == "[(b'one',)]\n"
+        assert contents(folder) == before
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])

@@ -4,7 +4,7 @@ A program that runs, or was killed, keeps its newest rows in a write-ahead log n
 
     traces.db                       WAL mode, whole: opened as a file that never changes
     traces.db, -wal                 a private copy of both is read, holes left out
-    traces.db, -wal, -shm           opened read-only; a copy where that cannot be done
+    traces.db, -wal, -shm           all opened read-only; a copy where that cannot be done
     traces.db                       rollback mode: the same; a copy if a journal is left over
 """
 
@@ -37,6 +37,8 @@ _TRIES = 3
 _LOCKED = 5.0
 """Seconds to wait for a program that has locked its database."""
 _FILES = ("", "-wal", "-journal")
+_READ_ONLY = "mode=ro&readonly_shm=1"
+"""The shared memory of a log too: SQLite else writes into it how far a reader has come."""
 
 _DAMAGE = (sqlite3.Error, OverflowError, UnicodeDecodeError)
 """What reading a row of a faulty database may raise; messages of SQLite's may be no UTF-8."""
@@ -165,7 +167,7 @@ def _connected(files: TrialFiles, name: str) -> sqlite3.Connection:
     if header[_MODE] == 2 and not sizes["-wal"]:
         return _ask(file, "immutable=1")
     try:
-        return _ask(file, "mode=ro")
+        return _ask(file, _READ_ONLY)
     except sqlite3.OperationalError:
         # A log that needs recovery in a folder that is read-only, or a journal of a killed program.
         if sizes["-wal"] or sizes["-journal"]:
