@@ -83,7 +83,13 @@ def test_numbers_and_deep_objects_are_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few tokens are looked at, and what is found is what all of them show."""
-    deep = {"a": {"b": [{"token": f"t{n}", "logprob": -0.5, "bytes": None} for n in range(99)]}}
+    asked_for = {"function": {"name": "run", "arguments": '{"cmd": "a\\"]}b"}'}}
+    deep = {
+        "a": {
+            "b": [{"token": f't{n}"', "bytes": [n], "top_logprobs": []} for n in range(99)],
+            "messages": [{"content": "a"}, {"tool_calls": [asked_for] * 2}, {"content": "b"}] * 9,
+        }
+    }
     texts = [{"id": "e", "list": list(range(9999)), **deep, "end": "f"}] * 3
     whole = json.dumps(texts).encode()
     asked: list[int] = []

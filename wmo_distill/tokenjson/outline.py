@@ -19,10 +19,27 @@ from wmo_distill.limits import TEXT_BYTES, refuse_beyond
 _TOKEN = re.compile(
     rb'"(?P<text>(?>[^"\\]*(?:\\.[^"\\]*)*))"(?P<colon>[ \t\r\n]*:)?|[{}\[\]]|"', re.DOTALL
 )
-_LEAVES = re.compile(rb'(?:[ \t\r\n,]*\{[^{}\[\]"\\]*(?:"[^"\\]*"[^{}\[\]"\\]*)*+\})*+', re.DOTALL)
-"""Objects one after another that hold no list, no object and no escape."""
+_LEVELS = 4
+"""Lists and objects in each other that are passed over at once: a message has its tool calls."""
+
+
+def _passed_over() -> re.Pattern[bytes]:
+    """Lists and objects one after another; brackets need not match, as none does for `_elements`.
+
+    The depth of what is in them is bounded, and no choice is tried again: time is linear.
+    """
+    other, text = rb'[^{}\[\]"]*+', rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+    value = text
+    for _ in range(_LEVELS):
+        value = rb"(?:%b|[{\[]%b(?:%b%b)*+[}\]])" % (text, other, value, other)
+    return re.compile(rb"(?:[ \t\r\n,]*+(?=[{\[])%b)*+" % value, re.DOTALL)
+
+
+_VALUES = _passed_over()
 _DEEP = 3
 """From this level on objects are not looked into: with as many open brackets."""
+_AROUND = (b"[", b"}")
+"""Behind these, objects of a list may follow."""
 _MARKS = (b'"', b"{", b"}", b"[", b"]")
 """The first bytes of tokens."""
 _BOM = b"\xef\xbb\xbf"
@@ -169,8 +186,8 @@ def _tokens(
             at = token.end()
             if token[0] == b"[":
                 at = _next_mark(data, at, ahead)
-                if len(stack) >= _DEEP and (leaves := _LEAVES.match(data, at)):
-                    at = leaves.end()
+            if token[0] in _AROUND and len(stack) >= _DEEP and (passed := _VALUES.match(data, at)):
+                at = passed.end()
         if ended:
             return
         size = _CHUNK if stop else 2 * size
