@@ -26,9 +26,10 @@ _LEVELS = 4
 def _passed_over() -> re.Pattern[bytes]:
     """Lists and objects one after another; brackets need not match, as none does for `_elements`.
 
-    The depth of what is in them is bounded, and no choice is tried again: time is linear.
+    The depth of what is in them is bounded, and no choice is tried again: time is linear. Runs of
+    numbers are bounded too: a search for the next bracket is faster.
     """
-    other, text = rb'[^{}\[\]"]*+', rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+    other, text = rb'[^{}\[\]"]{0,400}+', rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
     value = text
     for _ in range(_LEVELS):
         value = rb"(?:%b|[{\[]%b(?:%b%b)*+[}\]])" % (text, other, value, other)
