@@ -170,6 +170,18 @@ def test_messages_are_no_sampling(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("asked", [[0], [[1]], ["x"]], ids=str)
+def test_a_list_among_the_arguments_of_a_request_is_no_token_list(
+    asked: list[object], tmp_path: Path
+) -> None:
+    folder = _edited(RLLM / "git-version", tmp_path)
+    request = f"json('{json.dumps({'logprobs': asked})}')"
+    _execute(folder, f"UPDATE traces SET data = json_set(data, '$.raw_request', {request})")
+    (record,) = _read(folder)
+    assert len(record.spans) == 3
+    assert Issue.SAMPLING_LEFT_OUT in record.issues
+
+
 def test_a_store_in_use_is_not_written_to(tmp_path: Path) -> None:
     folder = copied(RLLM / "git-open", tmp_path / "run")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -62,7 +62,10 @@ def mark(record: tuple[Any, bytes] | None) -> Mark:
 def _holders(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A trace, and in the order in which it is written what repeats its lists."""
     yield trace
-    yield object_in(trace.get("raw_request"))
+    request = object_in(trace.get("raw_request"))
+    # A list there is what was asked for, which goes into the sampling as it stands.
+    if not isinstance(request.get("logprobs"), str | list):
+        yield request
     answer = object_in(trace.get("raw_response"))
     choices = answer.get("choices")
     for choice in choices if isinstance(choices, list) else ():
