@@ -1,5 +1,6 @@
 """Calls taken out of conversations, under the chat templates of well-known models."""
 
+import time
 from collections.abc import Iterator
 from itertools import combinations
 
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests.trials.templates import TEMPLATES, Message, ids_of
 from tests.trials.test_lineage import Chat, placed, recorded, segments
+from wmo_distill.arrays import NO_IDS
 from wmo_distill.issues import Issue
-from wmo_distill.segment import Segment
-from wmo_distill.trials.holes import starts_of
+from wmo_distill.segment import Coded, Segment
+from wmo_distill.trials.holes import header_of, starts_of
 
 Calls = list[tuple[list[int], list[int]]]
 
@@ -160,3 +162,13 @@ def test_a_prompt_asked_again_after_an_empty_answer_hides_no_header(empty: int) 
     assert Issue.HOLE_UNPROVABLE not in spans.issues
     missing = placed(recorded(calls[:1] + calls[2:]))
     assert missing.holes == 1
+
+
+def test_a_prompt_asked_again_and_again_takes_linear_time() -> None:
+    """The end of each prompt is made of the end of the one before, not of all before."""
+    calls = [Coded(k, 5, NO_IDS, NO_IDS) for k in range(1, 6_000)]
+    first, last = np.arange(5, dtype=np.int32), np.array([9, 3, 4], np.int32)
+    chat = Segment.of(0, [Coded(0, 0, first, NO_IDS), *calls, Coded(6_000, 3, last, NO_IDS)])
+    began = time.process_time()
+    assert header_of([chat]).tolist() == [3, 4]
+    assert time.process_time() - began < 5

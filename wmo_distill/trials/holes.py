@@ -243,21 +243,18 @@ def _calls(chats: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:
 
 
 def _tails(chat: Segment) -> Iterator[Ids]:
-    """The last ids of each prompt: what it adds, and while that is little, what came before.
-
-    A prompt that is asked again after an empty answer adds nothing.
-    """
+    """The last ids of each prompt, which may be those of the call before, asked again."""
     extends, lengths = chat.extends, chat.prompt_suffix.lengths
+    tail = NO_IDS
     for at, size in enumerate(lengths.tolist()):
-        pieces = [chat.suffix(at)]
-        while at and size < _LONGEST_HEADER:
-            if not extends[at]:
-                pieces[-1] = chat.prompt(at)
-                break
-            at -= 1
-            pieces += chat.sampled(at)[-_LONGEST_HEADER:], chat.suffix(at)
-            size += pieces[-2].size + pieces[-1].size
-        yield np.concatenate(pieces[::-1])[-_LONGEST_HEADER:]
+        if not at or size >= _LONGEST_HEADER:
+            tail = chat.suffix(at)
+        elif extends[at]:
+            tail = np.concatenate([tail, chat.sampled(at - 1)[-_LONGEST_HEADER:], chat.suffix(at)])
+        else:
+            tail = chat.prompt(at)
+        tail = tail[-_LONGEST_HEADER:]
+        yield tail
 
 
 def _turn_ends(chats: Sequence[Segment]) -> list[int]:
