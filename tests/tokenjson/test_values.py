@@ -135,6 +135,19 @@ def test_an_empty_list_is_no_element() -> None:
     assert read_all(lines) == expected(lines) == [plain(parse_json(empty)), Absent.UNREADABLE]
 
 
+def test_a_list_that_cannot_be_proved_is_not_tried_for_each_list_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half of an emoji, as a text has it that was cut: orjson and simdjson refuse it."""
+    proved: list[bytes] = []
+    monkeypatch.setattr(values, "is_value", lambda text: bool(proved.append(text)))
+    part = {"a": [{}], "b": [{}], "c": [{}], "d": [{}], "e": 1}
+    chat = [{"content": [part]}] * 50
+    line = json.dumps({"chat": [*chat, {"text": "\ud83d"}], "prompt": [1]}).encode()
+    assert read_all([line, line]) == expected([line, line])
+    assert len(proved) <= 5
+
+
 def _anywhere(line: bytearray, random: Random) -> None:
     line[random.randrange(len(line))] = random.choice(b' "[]{},:.0123456789-eE\\tn\xff\0')
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wmo_distill.tokenjson.numbers import is_value
+from wmo_distill.tokenjson.numbers import NotFlat, is_value
 from wmo_distill.tokenjson.window import Remembered, Whole
 
 _TRIES = 4
@@ -37,9 +37,10 @@ class Unparsed:
 
 
 def pass_values(window: Whole, known: Remembered, next_key: re.Pattern[bytes]) -> Unparsed | None:
-    """A list whose opening bracket is taken, and its closing one; None where nothing is proved.
+    """A list whose opening bracket is taken, and its closing one; None where no object begins it.
 
-    `known` is the text of the last list under this key. At `next_key` it has surely ended.
+    `known` is the text of the last list under this key. At `next_key` it has surely ended. NotFlat
+    where nothing is proved: what is in such a list might be tried again for each list in it.
     """
     record, start = window.record, window.pos
     if record[start : start + 1] != b"{":
@@ -53,8 +54,7 @@ def pass_values(window: Whole, known: Remembered, next_key: re.Pattern[bytes]) -
         ends = _ends(record, at, next_key)
         end = next((end for end in ends if is_value(opened % record[at:end])), -1)
         if end < 0:
-            window.pos = start
-            return None
+            raise NotFlat
         known.replace_tail(cut, record[at:end], 0)
     window.pos = end + 1
     return Unparsed(record, start, end)
