@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.sources.verifiers_bank import ANY_REWARD, BANK, built
-from wmo_distill import build
+from wmo_distill import build, iter_records
+from wmo_distill.issues import Issue
 from wmo_distill.sources.verifiers import outline
 from wmo_distill.sources.verifiers.outline import outline_of
 
@@ -77,3 +78,16 @@ def test_rows_hold_what_the_run_says_now(
     assert build([run], tmp_path / "out", workers=1, reward_range=ANY_REWARD).read == len(records)
     (run / "unknown.toml").touch()
     assert build([run], tmp_path / "out", workers=1, reward_range=ANY_REWARD).read == 0
+
+
+def test_a_configuration_of_any_depth_reaches_every_worker(tmp_path: Path) -> None:
+    """What JSON reads at such a depth cannot be sent to another process; no build ends for it."""
+    run = tmp_path / "run"
+    shutil.copytree(BANK / "v0-plain" / "run", run)
+    deep = "[" * 600 + "]" * 600
+    (run / "metadata.json").write_text(f'{{"model": {deep}, "env_id": "e"}}')
+    summary = build([run], tmp_path / "out", workers=2, reward_range=ANY_REWARD)
+    assert summary.written == summary.found > 1
+    for record in iter_records(tmp_path / "out"):
+        assert (record.model_name, record.source) == (None, "e")
+        assert Issue.VALUE_DAMAGED in record.issues

@@ -2,6 +2,7 @@
 
 import hashlib
 import tomllib
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,6 +12,8 @@ from wmo_distill.files import Absent, TrialFiles
 from wmo_distill.sources.values import at
 
 _EVAL = "configs/resolved/eval.json"
+_LEVELS = 32
+"""Levels of a value; one of more is damaged, and could not be sent to another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +45,29 @@ def config_of(file: Path) -> RunConfig:
     config = _recorded(file)
     asked = config.get("num_rollouts")
     return RunConfig(
-        source=at(config, "taskset", "id") or config.get("env_id"),
-        rollouts=config.get("rollouts_per_example") if asked is None else asked,
-        max_turns=config.get("max_turns"),
-        model=config.get("model"),
-        sampling=config.get("sampling_args", config.get("sampling")),
-        harness=at(config, "harness", "id"),
+        source=_sound(at(config, "taskset", "id") or config.get("env_id")),
+        rollouts=_sound(config.get("rollouts_per_example") if asked is None else asked),
+        max_turns=_sound(config.get("max_turns")),
+        model=_sound(config.get("model")),
+        sampling=_sound(config.get("sampling_args", config.get("sampling"))),
+        harness=_sound(at(config, "harness", "id")),
     )
+
+
+def _sound(value: Any) -> Any:
+    """The value, or an empty list, which is as wrong, for one of too many levels."""
+    level = [value]
+    for _ in range(_LEVELS):
+        level = [inner for one in level for inner in _inner(one)]
+        if not level:
+            return value
+    return []
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _recorded(file: Path) -> dict[str, Any]:
