@@ -48,24 +48,29 @@ def labels(names: Sequence[str], most: int) -> list[str]:
                      one/task-name, two/task-name -> one…-name, two…-name
     """
     found = [ending(name, most) for name in names]
-    for shorter in (lambda name, _: shortened(name, most), _numbered(most)):
-        owners: dict[str, dict[str, int]] = {}
-        for name, label in zip(names, found, strict=True):
-            of = owners.setdefault(label, {})
-            of.setdefault(name, len(of) + 1)
-        found = [
-            label if len(owners[label]) == 1 else shorter(name, owners[label][name])
-            for name, label in zip(names, found, strict=True)
-        ]
-    return found
+    found = _apart(names, found, lambda name, _: shortened(name, most))
+    return _apart(names, found, lambda name, number: _numbered(name, f" ({number})", most))
 
 
-def _numbered(most: int) -> Callable[[str, int], str]:
-    def numbered(name: str, number: int) -> str:
-        mark = f" ({number})"
-        return ending(name, most - len(mark)) + mark
+def _apart(
+    names: Sequence[str], found: Sequence[str], other: Callable[[str, int], str]
+) -> list[str]:
+    """The labels, and others for the names that share one; these are numbered together."""
+    owners: dict[str, set[str]] = {}
+    for name, label in zip(names, found, strict=True):
+        owners.setdefault(label, set()).add(name)
+    shared = {name for of in owners.values() if len(of) > 1 for name in of}
+    numbers = {
+        name: k for k, name in enumerate(filter(shared.__contains__, dict.fromkeys(names)), 1)
+    }
+    return [
+        other(name, numbers[name]) if name in numbers else label
+        for name, label in zip(names, found, strict=True)
+    ]
 
-    return numbered
+
+def _numbered(name: str, mark: str, most: int) -> str:
+    return ending(name, most - len(mark)) + mark
 
 
 def _first(parts: list[str], most: int) -> list[str]:

@@ -108,6 +108,8 @@ def test_labels_keep_what_tells_names_apart() -> None:
         "b",
         "…yy/task (1)",
     ]
+    ends = [f"{start * 14}{middle}-{'z' * 30}" for start in "ab" for middle in ("one", "two")]
+    assert labels(ends, 12) == [f"…zzzzzzz ({number})" for number in (1, 2, 3, 4)]
     assert labels([], 9) == []
 
 
