@@ -118,6 +118,18 @@ def test_lists_in_other_places_stay_what_they_are(
     assert digests(tmp_path) == expected
 
 
+def test_the_last_of_two_lists_of_nodes_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key is written with an escape, which only a parser sees."""
+    nodes = json.dumps([{"token_ids": [1, 2], "mask": [False, True], "sampled": True}])
+    line = f'{{"id":"t","nodes":{nodes},"n\\u006fdes":[]}}'
+    (tmp_path / "traces.jsonl").write_text(line)
+    expected = digests(tmp_path)
+    monkeypatch.setattr(document, "LONG", 0)
+    assert digests(tmp_path) == expected
+
+
 def test_a_long_line_takes_its_tokens_and_not_its_text(tmp_path: Path) -> None:
     """9 MB of text hold 400,000 ids: 1.6 MB, and as many log-probabilities: 3.2 MB."""
     n, nodes = 4_000, []
