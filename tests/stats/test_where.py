@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +12,14 @@ import pytest
 
 from tests.shards.generated import lawful, write_dataset
 from wmo_distill.errors import UsageError
-from wmo_distill.shards.where import FUNCTIONS, LONGEST_TEXT, MOST_TERMS, refused
+from wmo_distill.shards.where import (
+    COPYING,
+    FUNCTIONS,
+    LONGEST_TEXT,
+    MOST_COPIES,
+    MOST_TERMS,
+    refused,
+)
 from wmo_distill.stats.rollout import dataset_stats
 
 
@@ -39,6 +48,10 @@ from wmo_distill.stats.rollout import dataset_stats
         (f"task_id = '{'a' * LONGEST_TEXT}'", f"a text of {LONGEST_TEXT + 2:,} characters; "),
         (" OR ".join(["n_calls = 1"] * MOST_TERMS), f"give at most {MOST_TERMS:,}, or `column IN"),
         ("n_calls = 1" + " IS NULL" * MOST_TERMS, f"give at most {MOST_TERMS:,}"),
+        ("passed" + " BETWEEN FALSE AND TRUE" * 30, "BETWEEN 30 times; give at most 8"),
+        ("NULLIF(" * 9 + "passed" + ", TRUE)" * 9, "NULLIF 9 times"),
+        ('"left"(' * 9 + "note" + ", 1)" * 9 + " = ''", "LEFT 9 times"),
+        ("CASE n_calls WHEN 1 THEN TRUE END", "CASE of a value; "),
         ("LENGHT(task_id) > 1", "did you mean LENGTH or "),
     ],
 )
@@ -87,6 +100,42 @@ def test_the_longest_expressions_are_answered(tmp_path: Path) -> None:
             assert done.returncode in (0, 2), (chain, terms, done.stderr[-300:])
             if terms > MOST_TERMS:
                 assert b"give at most" in done.stderr
+
+
+# What is around the value that is given, by word: some of these make copies of another one.
+_GIVEN = ("{f}({x})", "{f}({x}, 1)", "{f}(a, {x})", "{f}({x}, 1, 2)", "{f}(a, {x}, 2)",
+          "{f}(a, 'x', {x})", "({x}) {f} 1 AND 2", "SUM({x}) {f} ()",
+          "SUM(a) {f} (WHERE {x})")  # fmt: skip
+
+
+def test_words_that_copy_what_they_are_given_are_counted() -> None:
+    """Four in one another: of a word that copies, each adds more than the one before it."""
+
+    def is_copying(word: str, form: str) -> bool:
+        sizes, where = [], "a"
+        for _ in range(5):
+            where = form.format(f=word, x=where)
+            try:
+                sizes.append(len(pl.sql_expr(where).meta.serialize()))
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+                return False
+        added = [after - before for before, after in pairwise(sizes)]
+        return added[-1] > 1.5 * added[-2]
+
+    words = {*COPYING, *(name for names in FUNCTIONS.values() for name in names)}
+    found = {word for word in words if any(is_copying(word, form) for form in _GIVEN)}
+    assert found <= set(COPYING)
+    assert {"BETWEEN", "LEFT", "NULLIF", "OVER"} <= found
+
+
+@pytest.mark.parametrize("form", ["SPLIT_PART(note, 'x', {})", "LEFT(note, {})", "NULLIF({}, 1)"])
+def test_as_many_copies_as_are_allowed_take_seconds(tmp_path: Path, form: str) -> None:
+    write_dataset(tmp_path / "out", [[lawful("one")]])
+    where = "n_calls"
+    for _ in range(MOST_COPIES):
+        where = form.format(where)
+    with suppress(UsageError):  # text where a number is expected
+        dataset_stats(tmp_path / "out", where=f"{where} IS NULL")
 
 
 def test_each_allowed_function_is_one_of_polars() -> None:

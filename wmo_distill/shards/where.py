@@ -4,6 +4,8 @@ Polars asks for memory without a limit (`LPAD(x, 2000000000)`), recurses as deep
 goes, and reads any file that a query names; where memory or stack run out the process ends, and no
 `except` sees it. So functions are allowed by name, and the rest is bounded: no function that is
 allowed makes a text longer by a factor that is not fixed, or gives more rows than it is given.
+Some words make copies of what they are given, of which there are twice as many with each more:
+these are counted, and `CASE value WHEN`, which makes one for each WHEN, is refused.
 """
 
 import re
@@ -49,6 +51,8 @@ FUNCTIONS = {
 """The functions that are allowed, by what they are about."""
 MOST_TERMS = 1_000
 """Words and signs but values and commas: about 300 terms joined by OR."""
+MOST_COPIES = 8
+"""Words of COPYING in one expression."""
 LONGEST_TEXT = 1_000
 """Characters of one text in quotes."""
 
@@ -58,6 +62,11 @@ _WORDS = frozenset((
     "AND", "AS", "BETWEEN", "BY", "CASE", "DECIMAL", "DISTINCT", "ELSE", "FILTER", "FROM", "ILIKE",
     "IN", "LIKE", "NOT", "NUMERIC", "OR", "OVER", "REGEXP", "RLIKE", "THEN", "VARCHAR", "WHEN",
 ))  # fmt: skip
+COPYING = (
+    "ARRAY_GET", "BETWEEN", "CORR", "FILTER", "LEFT", "NULLIF", "OVER", "RIGHT", "SPLIT_PART",
+    "SUBSTR", "SUBSTRING", "SUM", "TOTAL",
+)  # fmt: skip
+"""Of what these are given polars makes up to four copies: of one in another 16, and so on."""
 _QUERIES = frozenset({"SELECT", "WITH"})
 _TOKEN = re.compile(
     r"""
@@ -83,7 +92,18 @@ def refused(where: str) -> str | None:
     terms = sum(one.lastgroup not in ("text", "number") and one[0] != "," for one in tokens)
     if terms > MOST_TERMS:
         return f"{terms:,} words and signs; give at most {MOST_TERMS:,}, or `column IN (1, 2, 3)`"
+    copying = [name for one in tokens if (name := _name(one)) in COPYING]
+    if len(copying) > MOST_COPIES:
+        what = ", ".join(sorted(set(copying)))
+        return (
+            f"{what} {len(copying):,} times; give at most {MOST_COPIES}, or compare with >= and <="
+        )
     return None
+
+
+def _name(one: re.Match[str]) -> str:
+    """A word as polars' functions are named."""
+    return one[0].strip('"`').upper() if one.lastgroup == "name" else ""
 
 
 def _refused(one: re.Match[str], after: re.Match[str] | None) -> str | None:
@@ -97,7 +117,9 @@ def _refused(one: re.Match[str], after: re.Match[str] | None) -> str | None:
         return "||, which joins text; compare its parts, with AND between them"
     if kind != "name":
         return None
-    name = word.strip('"`').upper()
+    name = _name(one)
+    if word.upper() == "CASE" and after and after[0].upper() != "WHEN":
+        return "CASE of a value; write CASE WHEN value = 1 THEN"
     if name in _QUERIES and name == word.upper():
         return f"{word}, a query of its own; compare columns of the same row"
     if after and after.start() == one.end() and after[0][0] == "'":
