@@ -63,7 +63,7 @@ def _holders(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A trace, and in the order in which it is written what repeats its lists."""
     yield trace
     request = object_in(trace.get("raw_request"))
-    # A list there is what was asked for, which goes into the sampling as it stands.
+    # A list there is what was asked for, which goes into the sampling as it was written.
     if not isinstance(request.get("logprobs"), str | list):
         yield request
     answer = object_in(trace.get("raw_response"))
