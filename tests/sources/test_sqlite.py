@@ -111,6 +111,22 @@ def test_a_copy_is_made_again_when_the_log_grew(folder: Path) -> None:
             connection.execute("INSERT INTO calls VALUES ('two')")
 
 
+def test_a_log_that_changes_while_it_is_copied_is_asked_for_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(writer(folder, "WAL")):
+        other = shutil.copytree(folder, folder.parent / "other", ignore=lambda *_: [NAME + "-shm"])
+    real, states = sqlite._Copy._key, iter(range(10))
+    monkeypatch.setattr(
+        sqlite._Copy, "_key", lambda *of: (*real(*of), next(states, "as it is at last"))
+    )
+    monkeypatch.setattr(PATIENCE, "left", 0.0)
+    assert rows(other) == [b"one"]
+    monkeypatch.setattr(sqlite._Copy, "_key", lambda *of: (object(),))
+    with pytest.raises(ReadFault, match="changes while it is copied"):
+        rows(other)
+
+
 def test_a_transaction_of_a_killed_program_is_undone_in_a_copy(folder: Path) -> None:
     with closing(writer(folder, "DELETE")) as connection:
         connection.execute("PRAGMA cache_size = 1")

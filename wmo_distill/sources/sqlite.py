@@ -225,7 +225,8 @@ class _Copy:
                     self.key = key
                     return self.connection
             key = self._key(files, name)
-        raise ReadFault(files.root / name, "a database that changes while it is copied")
+        # Its program commits: the next try may read it where it is, without a copy.
+        raise OSError(errno.EBUSY, "a database that changes while it is copied")
 
     def _key(self, files: TrialFiles, name: str) -> tuple[object, ...]:
         states = [files.stat(name + end) for end in _FILES]
