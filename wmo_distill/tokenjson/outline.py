@@ -29,11 +29,12 @@ def _passed_over() -> re.Pattern[bytes]:
     The depth of what is in them is bounded, and no choice is tried again: time is linear. Runs of
     numbers are bounded too: a search for the next bracket is faster.
     """
-    other, text = rb'[^{}\[\]"]{0,400}+', rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+    # Atomic groups, since a possessive quantifier of a group is wrong before Python 3.11.5.
+    other, text = rb'(?>[^{}\[\]"]{0,400})', rb'"(?>[^"\\]*(?:\\.[^"\\]*)*)"'
     value = text
     for _ in range(_LEVELS):
-        value = rb"(?:%b|[{\[]%b(?:%b%b)*+[}\]])" % (text, other, value, other)
-    return re.compile(rb"(?:[ \t\r\n,]*+(?=[{\[])%b)*+" % value, re.DOTALL)
+        value = rb"(?:%b|[{\[]%b(?>(?:%b%b)*)[}\]])" % (text, other, value, other)
+    return re.compile(rb"(?>(?:[ \t\r\n,]*(?=[{\[])%b)*)" % value, re.DOTALL)
 
 
 _VALUES = _passed_over()

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 _MARKS = re.compile(r'\\.|["{}]', re.DOTALL)
-# An object that holds at most one level of objects; possessive, so that hostile text stays linear.
-_SMALL_OBJECT = re.compile(r"\{(?:[^{}]++|\{[^{}]*+\})*+\}")
+# An object that holds at most one level of objects; atomic, so that hostile text stays linear.
+_SMALL_OBJECT = re.compile(r"\{(?>(?:[^{}]+|\{[^{}]*\})*)\}")
 _REQUIRED = ("analysis", "plan", "commands")
 
 _XML_REPLY = re.compile(r"<response>(.*?)(?:</response>|\Z)", re.DOTALL)
