@@ -25,6 +25,19 @@ def name_in_path(*parts: object) -> str:
     return ":".join("" if part is None else _quoted(part) for part in parts)
 
 
+def episode_in(kind: str, folder: Folder, name: str, label: str, locator: object) -> FoundTrial:
+    """An episode of a file that holds several, by its own name in the file."""
+    path = f"{folder.below(name)}#{label}"
+    return FoundTrial(
+        source=kind,
+        root=folder.path / name,
+        path=path,
+        trial_id=path,
+        trial_name=label,
+        locator=locator,
+    )
+
+
 def damaged_store(kind: str, folder: Folder, name: str) -> FoundTrial:
     """A database of calls that cannot be looked into: one row of the ledger, and no episode."""
     return FoundTrial(

@@ -17,7 +17,7 @@ from typing import Any
 from wmo_distill.files import NO_STATE, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import Folder, FoundTrial, Here, in_each
-from wmo_distill.sources.captured import Roots, damaged_store, name_in_path
+from wmo_distill.sources.captured import Roots, damaged_store, episode_in, name_in_path
 from wmo_distill.sources.evidence import (
     Evidence,
 )
@@ -65,15 +65,8 @@ class RllmGateway:
         except Unreadable:
             return [damaged_store(self.kind, folder, name)]
         return [
-            FoundTrial(
-                source=self.kind,
-                root=folder.path / name,
-                path=(path := f"{folder.below(name)}#{session_name}"),
-                trial_id=path,
-                trial_name=session_name,
-                locator=replace(session, own=Own(state, (whole,))),
-            )
-            for session_name, (session, state) in sessions.items()
+            episode_in(self.kind, folder, name, label, replace(session, own=Own(state, (whole,))))
+            for label, (session, state) in sessions.items()
         ]
 
     def state(self, found: FoundTrial, sinks: Path | None) -> FilesState:

@@ -11,7 +11,7 @@ from wmo_distill.errors import ReadFault
 from wmo_distill.files import NO_STATE, Absent, FilesState, TrialFiles
 from wmo_distill.options import BuildOptions
 from wmo_distill.sources.base import NOTHING, Folder, FoundTrial, Here, in_each
-from wmo_distill.sources.captured import damaged_store
+from wmo_distill.sources.captured import damaged_store, episode_in
 from wmo_distill.sources.evidence import Evidence
 from wmo_distill.sources.growth import NO_MARK, Mark, Own, mark_of
 from wmo_distill.sources.sqlite import (
@@ -137,15 +137,8 @@ class TinkerCapture:
 
         rollouts = from_capture(files, name, read, is_store=is_store)
         return [
-            FoundTrial(
-                source=self.kind,
-                root=folder.path / name,
-                path=(path := f"{folder.below(name)}#{rollout_name}"),
-                trial_id=path,
-                trial_name=rollout_name,
-                locator=rollout,
-            )
-            for rollout_name, rollout in rollouts.items()
+            episode_in(self.kind, folder, name, label, rollout)
+            for label, rollout in rollouts.items()
         ]
 
 
